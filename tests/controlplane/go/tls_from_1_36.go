@@ -1,0 +1,9 @@
+//go:build !k8s1_34 && !k8s1_35
+
+package main
+
+import "k8s.io/kubernetes/pkg/kubelet/server"
+
+func servingTLS(certFile, keyFile, clientCA string) (*server.TLSOptions, error) {
+	return &server.TLSOptions{CertFile: certFile, KeyFile: keyFile, ClientCAFile: clientCA}, nil
+}
