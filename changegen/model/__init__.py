@@ -1,1 +1,1 @@
-
+"""Frozen types: snapshot, profile, ticket. No I/O."""
