@@ -70,6 +70,8 @@ class Finding(Model, frozen=True, kw_only=True):
     accepted: Acceptance | None = None
     preexisting: bool = False
     """True: a fault that was there before the change, so that the change is not blamed."""
+    hop: str = ""
+    """``1.36 -> 1.37``: the minor step that it belongs to; empty where it belongs to none."""
 
 
 class ChangeSide(Model, frozen=True, kw_only=True):

@@ -1,0 +1,409 @@
+"""What every assessment asks again and again, computed once: targets, hops, indexes, what was read.
+
+A `Context` is made of a snapshot, a profile and the Kubernetes data, reads nothing else, and answers in constant time
+after the first question: a cluster may have 5,000 nodes and 50,000 Pods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from changegen.kubedata import KubernetesData
+from changegen.model.profile import Profile
+from changegen.model.snapshot import (
+    Component,
+    ConfigMapFact,
+    Node,
+    PodUse,
+    ProcessFact,
+    Snapshot,
+    Unobserved,
+    WorkloadRef,
+)
+from changegen.model.ticket import Evidence, Hop
+from changegen.versions import Version, compare, minor_key, minor_of, next_minors, same_release, try_version
+
+__all__ = [
+    "COMPONENTS",
+    "CONTROL_PLANE",
+    "GATED",
+    "Context",
+    "SelectorError",
+    "VersionWish",
+    "evidence_of",
+    "label_of",
+    "matches",
+]
+
+CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+GATED: Final = (*CONTROL_PLANE, "kubelet", "kube-proxy")
+"""Components that take Kubernetes' feature gates; etcd and kubeadm have their own."""
+COMPONENTS: Final = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "cloud-controller-manager",
+    "etcd",
+    "kubelet",
+    "kube-proxy",
+    "coredns",
+)
+"""Components in the order in which tables list them."""
+HERE: Final = "this cluster"
+
+_WISH = re.compile(r"^\s*(>=|<=|>|<|==|=|\^|~)?\s*(\S+)\s*$")
+
+
+class VersionWish(msgspec.Struct, frozen=True, kw_only=True):
+    """A wanted version: `1.37.2`, `1.37` (any patch), `>=1.36.3`."""
+
+    text: str
+    operator: Literal["=", ">=", "<=", ">", "<"] = "="
+    version: Version | None = None
+    """None where the text holds no version (a tag like `latest`): then only equal text satisfies it."""
+
+    @property
+    def minor(self) -> str | None:
+        """Minor that is wished; with an operator, the one that it names."""
+        return self.version.minor_version if self.version is not None else None
+
+    @property
+    def any_patch(self) -> bool:
+        """Whether only a minor is wished."""
+        return self.version is not None and self.version.patch is None
+
+    def satisfied(self, have: str | Version | None) -> bool | None:
+        """Whether a version is as wished; None where that cannot be told (no version, another scheme)."""
+        actual = have if isinstance(have, Version) else try_version(have)
+        if self.version is None:
+            return None if not isinstance(have, str) else have == self.text
+        if actual is None:
+            return None
+        if self.operator == "=" and self.any_patch:
+            return (actual.major, actual.minor) == (self.version.major, self.version.minor) and not actual.pre
+        if self.operator == "=":
+            return None if actual.scheme != self.version.scheme else same_release(actual, self.version)
+        order = compare(actual, self.version)
+        if order is None:
+            return None
+        return {">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0}[self.operator]
+
+    @classmethod
+    def parse(cls, text: str) -> VersionWish:
+        """Never fails: what is no version is matched as text."""
+        match = _WISH.match(text)
+        if match is None:
+            return cls(text=text)
+        operator = match[1] or "="
+        wished = match[2]
+        operators: dict[str, Literal["=", ">=", "<=", ">", "<"]] = {
+            ">=": ">=",
+            "<=": "<=",
+            ">": ">",
+            "<": "<",
+            "^": ">=",
+            "~": ">=",
+        }
+        return cls(text=text, operator=operators.get(operator, "="), version=try_version(wished))
+
+
+class SelectorError(ValueError):
+    """A label selector that cannot be read."""
+
+
+_REQUIREMENT = re.compile(
+    r"""^\s*(?:
+      (?P<absent>!)\s*(?P<nokey>[^\s=!,()]+)
+    | (?P<key>[^\s=!,()]+)\s*(?:
+        (?P<op>==|=|!=)\s*(?P<value>[^\s,()]*)
+      | \s(?P<set>in|notin)\s*\((?P<values>[^()]*)\)
+      )?
+    )\s*$""",
+    re.VERBOSE,
+)
+
+
+@lru_cache(maxsize=512)
+def _selector(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
+    requirements = []
+    for part in re.split(r",(?![^(]*\))", text):
+        if not part.strip():
+            continue
+        match = _REQUIREMENT.match(part)
+        if match is None:
+            raise SelectorError(f"label selector {text!r}: {part.strip()!r} is no requirement")
+        if match["absent"]:
+            requirements.append((match["nokey"], "absent", frozenset[str]()))
+        elif match["set"]:
+            values = frozenset(value.strip() for value in match["values"].split(","))
+            requirements.append((match["key"], match["set"], values))
+        elif match["op"]:
+            kind = "notin" if match["op"] == "!=" else "in"
+            requirements.append((match["key"], kind, frozenset((match["value"],))))
+        else:
+            requirements.append((match["key"], "present", frozenset()))
+    return tuple(requirements)
+
+
+def matches(selector: str, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy a selector as kubectl writes it; an empty one matches all. Raises `SelectorError`."""
+    for key, kind, values in _selector(selector):
+        have = labels.get(key)
+        good = {
+            "absent": have is None,
+            "present": have is not None,
+            "in": have is not None and have in values,
+            "notin": have is None or have not in values,
+        }[kind]
+        if not good:
+            return False
+    return True
+
+
+def label_of(component: Component) -> str:
+    """How a finding names an instance: `namespace/name` of its Pod, the Node of a kubelet, else the component."""
+    return component.instance or component.node or component.component
+
+
+def evidence_of(component: Component, path: str, value: str, provenance: str = "pod spec") -> Evidence:
+    """Evidence read from the object that shows a component instance."""
+    return Evidence(source=label_of(component), path=path, value=value, provenance=provenance)
+
+
+class Context:
+    """A snapshot, a profile and the data, with what is computed from them once."""
+
+    def __init__(self, snapshot: Snapshot, profile: Profile, data: KubernetesData) -> None:
+        self.snapshot = snapshot
+        self.profile = profile
+        self.data = data
+
+    # -- component instances -------------------------------------------------------------------------------------
+
+    @cached_property
+    def instances(self) -> dict[str, tuple[Component, ...]]:
+        """Instances of this cluster only, by component; hosted control planes of other clusters are left out."""
+        by: defaultdict[str, list[Component]] = defaultdict(list)
+        for component in self.snapshot.components:
+            if component.belongs_to == HERE:
+                by[component.component].append(component)
+        order = {name: at for at, name in enumerate(COMPONENTS)}
+        return {name: tuple(by[name]) for name in sorted(by, key=lambda name: (order.get(name, 99), name))}
+
+    def of(self, component: str) -> tuple[Component, ...]:
+        """Instances of one component in this cluster; empty where none is seen."""
+        return self.instances.get(component, ())
+
+    @cached_property
+    def hosted_elsewhere(self) -> tuple[Component, ...]:
+        """Instances that belong to another cluster whose control plane runs here."""
+        return tuple(c for c in self.snapshot.components if c.belongs_to != HERE)
+
+    @staticmethod
+    def version_of(component: Component) -> Version | None:
+        """Version proven of a running instance, else the one asked for; None where neither is known."""
+        return try_version(component.running_version) or try_version(component.version)
+
+    @cached_property
+    def apiserver_versions(self) -> tuple[Version, ...]:
+        """Versions of the apiservers, oldest first, from instances, processes that answered and /version."""
+        found = {v for c in self.of("kube-apiserver") if (v := self.version_of(c)) is not None}
+        for process in self.snapshot.processes:
+            if process.component == "kube-apiserver" and (v := try_version(process.version)) is not None:
+                found.add(v)
+        if (v := try_version(self.snapshot.cluster.server_version)) is not None:
+            found.add(v)
+        return tuple(sorted(found, key=lambda v: (v.major, v.minor, v.patch or 0, v.raw)))
+
+    @cached_property
+    def apiserver_minors(self) -> tuple[str, ...]:
+        """Minors of the apiservers, oldest first; empty where none is known."""
+        return tuple(sorted({v.minor_version for v in self.apiserver_versions}, key=minor_key))
+
+    @cached_property
+    def today(self) -> Version | None:
+        """Version from which the change starts: the oldest apiserver, else the oldest control-plane instance or kubelet."""
+        if self.apiserver_versions:
+            return self.apiserver_versions[0]
+        for group in (("kube-controller-manager", "kube-scheduler"), ("kubelet",)):
+            found = [v for name in group for c in self.of(name) if (v := self.version_of(c)) is not None]
+            if found:
+                return min(found, key=lambda v: (v.major, v.minor, v.patch or 0, v.raw))
+        return None
+
+    @property
+    def today_minor(self) -> str | None:
+        """Minor from which the change starts."""
+        return self.today.minor_version if self.today is not None else None
+
+    # -- target --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def target(self) -> VersionWish | None:
+        """The profile's Kubernetes version; None where it names none."""
+        text = self.profile.target.kubernetes
+        return VersionWish.parse(text) if text else None
+
+    @property
+    def target_minor(self) -> str | None:
+        """Minor to which the change goes."""
+        return self.target.minor if self.target is not None else None
+
+    @cached_property
+    def _component_targets(self) -> dict[str, VersionWish]:
+        return {wish.name: VersionWish.parse(wish.version) for wish in self.profile.target.components}
+
+    def target_of(self, component: str) -> VersionWish | None:
+        """Wish for one component: its own, else the Kubernetes one.
+
+        etcd and CoreDNS have versions of their own: without a wish they go to what kubeadm of the target brings
+        (`base_version`), which is no wish of the profile.
+        """
+        wish = self._component_targets.get(component)
+        if wish is not None or component not in GATED:
+            return wish
+        return self.target
+
+    def target_minor_of(self, component: str) -> str | None:
+        """Minor to which a component goes; a wish with `>=` that today satisfies keeps today's only for kubelets."""
+        wish = self.target_of(component)
+        return wish.minor if wish is not None else None
+
+    @cached_property
+    def target_minor_known(self) -> bool:
+        """Whether the data covers the target's minor."""
+        return self.target_minor is not None and self.data.knows(self.target_minor)
+
+    @cached_property
+    def data_minor(self) -> str | None:
+        """The minor by which the target is judged: its own, or the data's newest where the target is newer."""
+        if self.target_minor is None:
+            return None
+        if self.data.knows(self.target_minor):
+            return self.target_minor
+        newer = minor_key(self.target_minor) > minor_key(self.data.newest)
+        return self.data.newest if newer else None
+
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """Minors that the control plane passes, without today's; empty where the target is not newer or unknown."""
+        if self.today_minor is None or self.target_minor is None:
+            return ()
+        return next_minors(self.today_minor, self.target_minor)
+
+    @cached_property
+    def hops(self) -> tuple[Hop, ...]:
+        """Minor steps, without counts of blockers."""
+        minors = (self.today_minor or "", *self.path)
+        return tuple(Hop(from_version=a, to_version=b) for a, b in pairwise(minors))
+
+    def hop_of(self, minor: str) -> str:
+        """Text of the hop that ends at a minor: `1.36 -> 1.37`; empty where there is only one hop."""
+        if len(self.hops) < 2:
+            return ""
+        return next((f"{h.from_version} -> {h.to_version}" for h in self.hops if h.to_version == minor), "")
+
+    # -- what was read -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kinds_read(self) -> frozenset[str]:
+        return frozenset(self.snapshot.kinds_read)
+
+    def was_read(self, kind: str) -> bool:
+        """Whether a kind was listed in all namespaces: `pods`, `resourceslices.resource.k8s.io`."""
+        return kind in self._kinds_read and kind not in self.snapshot.namespaces_read
+
+    @cached_property
+    def _unobserved(self) -> dict[str, Unobserved]:
+        return {item.what: item for item in reversed(self.snapshot.unobserved)}
+
+    def unread(self, what: str) -> Unobserved | None:
+        """The record of something that could not be read; None where it was read or nothing says."""
+        return self._unobserved.get(what)
+
+    # -- indexes -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.snapshot.nodes}
+
+    @cached_property
+    def pods(self) -> dict[str, PodUse]:
+        """Pods that the snapshot keeps, by `namespace/name`."""
+        return {f"{pod.namespace}/{pod.name}": pod for pod in self.snapshot.pods}
+
+    @cached_property
+    def pods_by_node(self) -> dict[str, tuple[PodUse, ...]]:
+        """Pods that the snapshot keeps, by the Node that they are bound to."""
+        by: defaultdict[str, list[PodUse]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            if pod.node:
+                by[pod.node].append(pod)
+        return {node: tuple(pods) for node, pods in by.items()}
+
+    @cached_property
+    def pods_by_owner(self) -> dict[WorkloadRef, tuple[PodUse, ...]]:
+        """Pods that the snapshot keeps, by root controller."""
+        by: defaultdict[WorkloadRef, list[PodUse]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            if pod.owner is not None:
+                by[pod.owner].append(pod)
+        return {owner: tuple(pods) for owner, pods in by.items()}
+
+    def nodes_matching(self, selector: str) -> tuple[Node, ...]:
+        """Nodes whose labels satisfy a selector; all for an empty one. Raises `SelectorError`."""
+        return tuple(node for node in self.snapshot.nodes if matches(selector, node.labels))
+
+    def config_maps(self, kind: str) -> tuple[ConfigMapFact, ...]:
+        """Configuration ConfigMaps of a kind (`kubeadm`, `kubelet`, `kube-proxy` …)."""
+        return tuple(c for c in self.snapshot.config_maps if c.kind == kind)
+
+    def processes(self, component: str) -> tuple[ProcessFact, ...]:
+        """What processes of a component said of themselves."""
+        return tuple(p for p in self.snapshot.processes if p.component == component)
+
+    # -- served APIs ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _served(self) -> dict[str, frozenset[str] | None]:
+        return {
+            api.group_version: None
+            if api.resources is None
+            else frozenset(r.kind for r in api.resources if "/" not in r.name)
+            for api in self.snapshot.apis
+        }
+
+    def served(self, group_version: str, kind: str = "") -> bool | None:
+        """Whether a group version, or a kind in it, is served today; None where discovery does not tell."""
+        if not self._served:
+            return None
+        if group_version not in self._served:
+            return False
+        kinds = self._served[group_version]
+        if not kind:
+            return True
+        return None if kinds is None else kind in kinds
+
+
+def minors_between(low: str, high: str) -> int:
+    """Minors from low to high within one major; negative where high is older."""
+    a, b = minor_key(low), minor_key(high)
+    return (b[0] - a[0]) * 1000 + b[1] - a[1]
+
+
+def oldest(versions: Iterable[Version]) -> Version | None:
+    """The oldest by numbers; None of none."""
+    return min(versions, key=lambda v: (v.major, v.minor, v.patch or 0, v.raw), default=None)
+
+
+def minor_text(version: str | Version | None) -> str:
+    """`1.37` for messages, `unknown` where there is none."""
+    return minor_of(version) or "unknown"
