@@ -45,11 +45,11 @@ _ARCH = re.compile(r"-(?:amd64|arm64|arm|ppc64le|s390x|riscv64)$")
 _MINOR = re.compile(r"^\s*[vV]?(\d+)\.(\d+)")
 
 
-class InvalidVersion(ValueError):
+class InvalidVersion(ValueError):  # noqa: N818 - a value that is not one, as the standard library says it
     """The text holds no version (`latest`, a digest, an empty tag)."""
 
 
-class Incomparable(ValueError):
+class Incomparable(ValueError):  # noqa: N818
     """The two versions follow different schemes, so neither is older (25.12.0 by calendar, 0.4.0 by release)."""
 
 
@@ -90,6 +90,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_prerelease(self) -> bool:
+        """Whether it is an alpha, beta or release candidate."""
         return bool(self.pre)
 
     @property
@@ -102,12 +103,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sort_key(self) -> tuple[object, ...]:
         """A total order over all versions, schemes and builds included: for stable output, not for judging age."""
-        return (self.scheme, self._precedence, _natural(self.build), self.raw)
+        return (self.scheme, self.precedence, _natural(self.build), self.raw)
 
     @property
-    def _precedence(self) -> tuple[object, ...]:
+    def precedence(self) -> tuple[object, ...]:
+        """What two versions of one scheme are ordered by: numbers, then a release above its pre-releases."""
         major = self.major + 2000 if self.scheme == "calendar" and self.major < 100 else self.major
-        # A release sorts above its own pre-releases.
         return (major, self.minor, self.patch or 0, not self.pre, _natural(self.pre))
 
     def __eq__(self, other: object) -> bool:
@@ -165,7 +166,7 @@ def compare(left: Version, right: Version) -> int | None:
     """-1, 0 or 1 by release; None where the schemes differ and no order exists."""
     if left.scheme != right.scheme:
         return None
-    a, b = left._precedence, right._precedence
+    a, b = left.precedence, right.precedence
     return (a > b) - (a < b)
 
 
@@ -223,7 +224,7 @@ def next_minors(today: str, target: str) -> tuple[str, ...]:
 
 def in_order(versions: list[Version]) -> list[Version]:
     """Sorted by `sort_key`."""
-    return sorted(versions, key=lambda version: version.sort_key)  # type: ignore[arg-type, return-value]
+    return sorted(versions, key=lambda version: version.sort_key)
 
 
 def server_version(info: dict[str, object]) -> Version | None:
