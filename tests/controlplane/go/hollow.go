@@ -18,6 +18,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/configz"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	fakeremote "k8s.io/cri-client/pkg/fake"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
@@ -113,6 +114,10 @@ func (h *hollowKubelet) run(ctx context.Context) error {
 		resources[v1.ResourceName(name)] = parsed
 	}
 	fake := fakeremote.NewFakeRemoteRuntime()
+	fake.RuntimeService.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: runtimeapi.RuntimeReady, Status: true},
+		{Type: runtimeapi.NetworkReady, Status: true},
+	}}
 	var runtime internalapi.RuntimeService = fake.RuntimeService
 	var images internalapi.ImageManagerService = fake.ImageService
 	hollow := kubemark.NewHollowKubelet(flags, config, client, heartbeat, &cadvisortest.Fake{NodeName: h.name},

@@ -53,7 +53,7 @@ var programs = map[string]func() int{
 }
 
 func kubectl() int {
-	if err := logs.GlogSetter(cmd.GetLogVerbosity(os.Args)); err != nil {
+	if _, err := logs.GlogSetter(cmd.GetLogVerbosity(os.Args)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
