@@ -1,0 +1,404 @@
+"""Options and steps that commands share: where the cluster is read, what it is held against, where the output goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from changegen.cli import Failure
+from changegen.cli.terminal import capped, is_terminal, note, plain, warn
+
+if TYPE_CHECKING:
+    from changegen.kubedata import KubernetesData
+    from changegen.model.profile import Profile
+    from changegen.model.snapshot import Snapshot
+
+__all__ = [
+    "ClusterOptions",
+    "check_readable",
+    "choose_format",
+    "cluster_options",
+    "command",
+    "emit",
+    "forget_partial",
+    "input_argument",
+    "load_data",
+    "load_profile",
+    "output_options",
+    "partial_exit",
+    "profile_options",
+    "read_snapshot",
+    "set_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value and param.name is not None:
+        ctx.find_root().meta[f"changegen.{param.name}"] = True
+    return value
+
+
+def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command that takes ``-v`` and ``-q`` behind its name too."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        for flags, help_text in (
+            (("--quiet", "-q"), "No hints and no progress."),
+            (("--verbose", "-v"), "Show causes of errors."),
+        ):
+            function = click.option(
+                *flags, is_flag=True, expose_value=False, callback=_remember, help=help_text
+            )(function)
+        return click.command(name, **attributes)(function)
+
+    return decorate
+
+
+input_argument = click.argument("paths", metavar="[INPUT]...", nargs=-1, type=click.Path(path_type=str))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """How a live cluster is reached and what a reading may lack."""
+
+    context: str | None = None
+    kubeconfig: str | None = None
+    request_timeout: float = 30.0
+    """Seconds for one request."""
+    impersonate: str | None = None
+    impersonate_groups: tuple[str, ...] = ()
+    configz: bool = False
+    allow_partial: bool = False
+    captured_at: str | None = None
+
+    @property
+    def names_a_cluster(self) -> bool:
+        """Whether any option was given that only a live cluster has use for."""
+        return any((self.context, self.kubeconfig, self.impersonate, self.configz))
+
+
+class Duration(click.ParamType):
+    """``30``, ``30s``, ``2m``, ``1m30s``: as kubectl writes it, in seconds; ``0`` is no limit."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        import re
+
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        if re.fullmatch(r"\d+(\.\d+)?", text):
+            return float(text)
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is no duration; write 30s or 2m", param, ctx)
+        scale = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+        return sum(float(number) * scale[unit] for number, unit in parts)
+
+
+class Instant(click.ParamType):
+    """An RFC 3339 time; kept in UTC, to the second, as the API server writes it."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return ``2026-12-01T05:00:00Z``."""
+        from datetime import UTC, datetime
+
+        text = str(value).strip()
+        if text.isdigit():
+            moment = datetime.fromtimestamp(int(text), UTC)
+        else:
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                self.fail(f"{value!r} is no time; write 2026-12-01T05:00:00Z", param, ctx)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_CLUSTER: tuple[Callable[[Any], Any], ...] = (
+    click.option("--context", envvar="CHANGEGEN_CONTEXT", help="Context of the kubeconfig."),
+    click.option("--kubeconfig", envvar="CHANGEGEN_KUBECONFIG", help="Kubeconfig file.", metavar="FILE"),
+    click.option(
+        "--request-timeout",
+        envvar="CHANGEGEN_REQUEST_TIMEOUT",
+        type=Duration(),
+        default=30.0,
+        show_default="30s",
+        help="Limit for one request.",
+    ),
+    click.option("--as", "impersonate", envvar="CHANGEGEN_AS", help="User to impersonate.", metavar="USER"),
+    click.option(
+        "--as-group", "impersonate_groups", multiple=True, help="Group to impersonate.", metavar="GROUP"
+    ),
+    click.option(
+        "--configz",
+        is_flag=True,
+        help="Read the kubelets' configz too; it needs the powerful right get nodes/proxy.",
+    ),
+    click.option(
+        "--captured-at",
+        type=Instant(),
+        help="When the capture was taken, if its files do not tell.",
+        metavar="TIME",
+    ),
+    click.option(
+        "--allow-partial",
+        is_flag=True,
+        envvar="CHANGEGEN_ALLOW_PARTIAL",
+        help="Exit 0 even if a read failed; what is missing is still listed.",
+    ),
+)
+
+
+def cluster_options(function: F) -> F:
+    """Add the options of reading a cluster; the command gets them as ``cluster: ClusterOptions``."""
+    from functools import wraps
+
+    @wraps(function)
+    def call(
+        *args: Any,
+        context: str | None,
+        kubeconfig: str | None,
+        request_timeout: float,
+        impersonate: str | None,
+        impersonate_groups: tuple[str, ...],
+        configz: bool,
+        captured_at: str | None,
+        allow_partial: bool,
+        **kwargs: Any,
+    ) -> Any:
+        cluster = ClusterOptions(
+            context=context,
+            kubeconfig=kubeconfig,
+            request_timeout=request_timeout,
+            impersonate=impersonate,
+            impersonate_groups=impersonate_groups,
+            configz=configz,
+            captured_at=captured_at,
+            allow_partial=allow_partial,
+        )
+        return function(*args, cluster=cluster, **kwargs)
+
+    decorated: Any = call
+    for option in reversed(_CLUSTER):
+        decorated = option(decorated)
+    result: F = decorated
+    return result
+
+
+def profile_options(function: F) -> F:
+    """Add ``--profile``, ``--to`` and ``--data``."""
+    options = (
+        click.option(
+            "--profile",
+            envvar="CHANGEGEN_PROFILE",
+            metavar="NAME|FILE",
+            help="Target profile: a shipped name or a YAML file.",
+        ),
+        click.option("--to", metavar="VERSION", help="Target version (1.37.2) with no profile."),
+        click.option(
+            "--data",
+            envvar="CHANGEGEN_DATA",
+            metavar="DIR",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Kubernetes data to use instead of the shipped one.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def set_options(function: F) -> F:
+    """Add ``--set``."""
+    return click.option(
+        "--set",
+        "fields",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        help="Fill a field of the change: owner, approvers, window.start, risk, service, … or one of your own.",
+    )(function)
+
+
+def output_options(
+    formats: Sequence[str], *, default: str, extensions: dict[str, str] | None = None
+) -> Callable[[F], F]:
+    """Add ``-f`` and ``-o``; which extension means which format is ``extensions``."""
+
+    def decorate(function: F) -> F:
+        known = extensions or {}
+        told = (
+            f" The extension tells the format ({', '.join(sorted({'.' + e for e in known}))})."
+            if known
+            else ""
+        )
+        function = click.option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+            help=f"Write to this file, whole or not at all.{told}",
+        )(function)
+        return click.option(
+            "--format",
+            "-f",
+            "form",
+            type=click.Choice(list(formats)),
+            help=f"Output format.  [default: {default}]",
+        )(function)
+
+    return decorate
+
+
+EXTENSIONS = {
+    "md": "markdown",
+    "markdown": "markdown",
+    "html": "html",
+    "htm": "html",
+    "pdf": "pdf",
+    "json": "json",
+    "txt": "text",
+    "sarif": "sarif",
+    "xml": "junit",
+}
+
+
+def choose_format(form: str | None, output: str | None, formats: Sequence[str], default: str) -> str:
+    """Return the format: ``-f``, else by the extension of ``-o``, else the default.
+
+    Raises:
+        click.UsageError: The extension belongs to a format that this command does not write.
+    """
+    if form:
+        return form
+    if output in {None, "-"}:
+        return default
+    name = str(output).lower()
+    name = name.removesuffix(".gz")
+    suffix = name.rpartition(".")[2] if "." in Path(name).name else ""
+    told = EXTENSIONS.get(suffix)
+    if told is None:
+        return default
+    if told not in formats:
+        raise click.UsageError(f"{output}: this command writes no {told}; choose -f {'|'.join(formats)}")
+    return told
+
+
+def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None:
+    """Write to ``-o`` (whole or not at all) or to stdout; binary data never goes to a terminal."""
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    if output not in {None, "-"}:
+        from changegen.store import write_file
+
+        write_file(Path(str(output)), content)
+        note(f"wrote {output} ({len(content):,} bytes)")
+        return
+    if binary and is_terminal():
+        raise click.UsageError("this format is not for a terminal: give -o FILE")
+    stream = click.get_binary_stream("stdout")
+    stream.write(content)
+    if content and not content.endswith(b"\n") and not binary:
+        stream.write(b"\n")
+    stream.flush()
+
+
+def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
+    """Return the snapshot of an INPUT: paths, ``-``, a snapshot file, or nothing for the live cluster."""
+    from changegen.collect import BuildOptions, build_snapshot
+
+    if not paths:
+        from changegen.collect import api
+
+        live = api.LiveOptions(
+            context=cluster.context,
+            kubeconfig=cluster.kubeconfig,
+            request_timeout=cluster.request_timeout,
+            impersonate=cluster.impersonate,
+            impersonate_groups=cluster.impersonate_groups,
+            configz=cluster.configz,
+        )
+        progress = None
+        if is_terminal(err=True) and not _quiet():
+
+            def progress(text: str) -> None:
+                click.echo(f"\r\x1b[2K{plain(text)[:100]}", err=True, nl=False)
+
+        reading = api.open_cluster(live, progress=progress)
+        snapshot = build_snapshot(reading.records(), reading.build_options(captured_at=cluster.captured_at))
+        if progress is not None:
+            click.echo("\r\x1b[2K", err=True, nl=False)
+        return snapshot
+    if cluster.names_a_cluster:
+        warn("files are read: --context, --kubeconfig, --as and --configz have no use here")
+    from changegen.collect.files import read_input, read_snapshot_file
+
+    stored = read_snapshot_file(paths)
+    if stored is not None:
+        return stored
+    return build_snapshot(read_input(paths), BuildOptions(captured_at=cluster.captured_at or ""))
+
+
+def _quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and context.find_root().meta.get("changegen.quiet"))
+
+
+def load_profile(
+    profile: str | None, to: str | None, fields: Iterable[str] = (), *, required: bool = True
+) -> Profile | None:
+    """Return the profile of ``--profile`` or ``--to`` with the fields of ``--set``."""
+    from changegen import profiles
+
+    if profile and to:
+        loaded = profiles.with_target(profiles.load(profile), to)
+    elif profile:
+        loaded = profiles.load(profile)
+    elif to:
+        loaded = profiles.profile_for_target(to)
+    elif required:
+        raise click.UsageError(
+            "say where the change goes: --profile NAME|FILE ('changegen profile list') or --to VERSION"
+        )
+    else:
+        return None
+    return profiles.with_fields(loaded, profiles.parse_fields(fields))
+
+
+def load_data(folder: Path | None) -> KubernetesData:
+    """Return the Kubernetes data of ``--data`` or the shipped one."""
+    from changegen import kubedata
+
+    try:
+        return kubedata.load(folder)
+    except kubedata.KubernetesDataError as error:
+        raise Failure(str(error), 2) from error
+
+
+def check_readable(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what was tried and could not be read, as ``what (reason)``."""
+    return tuple(f"{u.what} ({u.reason})" for u in snapshot.unobserved if u.failed)
+
+
+def partial_exit(cluster: ClusterOptions, *snapshots: Snapshot) -> int:
+    """Return 4 when a read failed and ``--allow-partial`` was not given, else 0; say on stderr what is missing."""
+    failed = tuple(dict.fromkeys(text for snapshot in snapshots for text in check_readable(snapshot)))
+    if not failed:
+        return 0
+    warn(f"incomplete: {len(failed)} could not be read: {capped(failed)}")
+    return 0 if cluster.allow_partial else 4
+
+
+def forget_partial(code: int, partial: int) -> int:
+    """Return the exit code of a verdict and of an incomplete reading together: 3 beats 4."""
+    return code or partial
