@@ -1,0 +1,168 @@
+"""Jinja environments for Markdown and HTML: immutable sandbox, strict names, escaping by default.
+
+In both, ``{{ value }}`` is escaped for the place it is in; only our own filters give markup. The user's templates come
+first in the loader, so that any part can be replaced by a file of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from markupsafe import Markup, escape
+
+from changegen import resources
+from changegen.errors import TemplateError
+from changegen.i18n import current_language, tr
+from changegen.model.base import Scalar
+from changegen.render import escape as esc
+
+
+def value_text(value: object) -> str:
+    """Return a check's value as words: yes/no for booleans, ``a: 1, b: 2`` for maps, ``–`` for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return tr("yes") if value else tr("no")
+    if isinstance(value, Mapping):
+        if not value:
+            return tr("none")
+        return ", ".join(f"{key}: {value_text(item)}" for key, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            return tr("none")
+        return ", ".join(value_text(item) for item in value)
+    return str(value) if value != "" else tr("empty")
+
+
+def _md_finalize(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, (Markup, jinja2.Undefined)):
+        return value
+    return Markup(esc.markdown(str(value)))  # noqa: S704  escaped for Markdown just here
+
+
+def _md_code(value: object) -> Markup:
+    return Markup(esc.markdown_code(str(value)))  # noqa: S704
+
+
+def _md_block(value: object, language: str = "") -> Markup:
+    return Markup(esc.markdown_block(str(value), language))  # noqa: S704
+
+
+def _md_rich(value: object) -> Markup:
+    parts = esc.rich_parts(str(value))
+    out: list[str] = []
+    for text, code in parts:
+        if code:
+            out.append(esc.markdown_code(text))
+            continue
+        lead = text[: len(text) - len(text.lstrip())] and " "
+        trail = " " if text[-1:].isspace() and text.strip() else ""
+        out.append(f"{lead}{esc.markdown(text)}{trail}")
+    return Markup("".join(out))  # noqa: S704
+
+
+def _html_code(value: object) -> Markup:
+    text = esc.one_line(str(value))
+    return Markup("<code>{}</code>").format(text) if text else Markup("")
+
+
+def _html_block(value: object, language: str = "") -> Markup:
+    del language
+    return Markup("<pre><code>{}</code></pre>").format(esc.visible(str(value)))
+
+
+def _html_rich(value: object) -> Markup:
+    out = Markup("")
+    for text, code in esc.rich_parts(esc.visible(str(value))):
+        out += Markup("<code>{}</code>").format(text) if code else escape(text)
+    return out
+
+
+def _html_finalize(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return esc.visible(value)
+    return value
+
+
+def _cap(rows: Sequence[Any], limit: int) -> Sequence[Any]:
+    return rows[:limit]
+
+
+def _names(values: Sequence[str], limit: int = 6) -> str:
+    """Join names; more than ``limit`` are counted."""
+    listed = [str(v) for v in values]
+    if len(listed) <= limit:
+        return ", ".join(listed)
+    return tr("{names} and {n} more", names=", ".join(listed[:limit]), n=len(listed) - limit)
+
+
+def _dedupe(values: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandboxedEnvironment:
+    """Return the environment for ``markdown`` or ``html``.
+
+    Args:
+        kind: ``markdown`` or ``html``: how ``{{ }}`` is escaped.
+        template_dirs: the user's folders, looked at first.
+    """
+    shipped = resources.folder("templates")
+    loader = jinja2.FileSystemLoader([*(str(d) for d in template_dirs), str(shipped)])
+    env = ImmutableSandboxedEnvironment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_md_finalize if kind == "markdown" else _html_finalize,
+    )
+    markdown = kind == "markdown"
+    env.filters.update(
+        code=_md_code if markdown else _html_code,
+        block=_md_block if markdown else _html_block,
+        rich=_md_rich if markdown else _html_rich,
+        value=value_text,
+        names=_names,
+        cap=_cap,
+        dedupe=_dedupe,
+    )
+    env.globals.update(tr=tr, lang=current_language())
+    return env
+
+
+def render_template(
+    name: str, context: Mapping[str, Any], *, kind: str, template_dirs: Sequence[Path] = ()
+) -> str:
+    """Render one template.
+
+    Raises:
+        TemplateError: a template is missing, broken, names something unknown, or does what the sandbox forbids.
+    """
+    env = environment(kind, template_dirs)
+    try:
+        return env.get_template(name).render(context)
+    except jinja2.TemplateNotFound as error:
+        raise TemplateError(f"template {error.name} was not found", where=str(error.name)) from error
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(
+            f"template is broken: {error.message}", where=f"{error.name}:{error.lineno}"
+        ) from error
+    except jinja2.UndefinedError as error:
+        raise TemplateError(
+            f"template uses a value that does not exist: {error.message}", where=name
+        ) from error
+    except jinja2.exceptions.SecurityError as error:
+        raise TemplateError(f"template does what is not allowed: {error}", where=name) from error
+
+
+__all__ = ["Scalar", "environment", "render_template", "value_text"]

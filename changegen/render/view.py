@@ -1,0 +1,346 @@
+"""What the templates read: the ticket's rows grouped for reading, the same for every format.
+
+Pure: nothing is decided here, only gathered, so that Markdown, HTML and PDF say the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from changegen.i18n import tr
+from changegen.model.base import Model
+from changegen.model.ticket import (
+    Check,
+    CheckResult,
+    Finding,
+    ForecastRow,
+    InstanceRow,
+    Results,
+    RollbackStep,
+    Step,
+    Ticket,
+)
+
+LAYERS = ("api", "scheduling", "device", "runtime")
+PHASES = ("before", "control-plane", "nodes", "drivers", "after")
+BEHAVIOUR = frozenset({"flips-on", "flips-off", "new-on"})
+LIST_CAP = 200
+"""Rows of one table; the rest is counted and found in the attached JSON."""
+
+
+class Versions(Model, frozen=True, kw_only=True):
+    """One component's move: how many instances go from where to where."""
+
+    component: str
+    current: str
+    target: str
+    nodes: tuple[str, ...]
+    proven: int
+    action: str
+    allowed_skew: str
+    note: str
+
+
+class Flip(Model, frozen=True, kw_only=True):
+    """A behaviour change that nobody typed, over all components that share it."""
+
+    name: str
+    effect: str
+    today: tuple[str, ...]
+    at_target: str
+    components: tuple[str, ...]
+    touches: str
+    stage: str
+    hop: str
+
+
+class SetGate(Model, frozen=True, kw_only=True):
+    """A gate that somebody set, with what the target does to it."""
+
+    name: str
+    component: str
+    instances: tuple[str, ...]
+    today: str
+    at_target: str
+    effect: str
+    message: str
+    provenance: str
+    hop: str
+
+
+class PhaseSteps(Model, frozen=True, kw_only=True):
+    """Steps of one phase with its minutes."""
+
+    phase: str
+    title: str
+    steps: tuple[Step, ...]
+    minutes: int
+
+
+class LayerChecks(Model, frozen=True, kw_only=True):
+    """Checks of one layer, each with its result when there is one."""
+
+    layer: str
+    title: str
+    proves: str
+    rows: tuple[tuple[Check, CheckResult | None], ...]
+
+
+def severity_word(severity: str) -> str:
+    """Return the word of a severity."""
+    return {"blocking": tr("blocking"), "warning": tr("warning"), "info": tr("info")}[severity]
+
+
+def severity_mark(severity: str) -> str:
+    """Return a mark that is told apart without colour."""
+    return {"blocking": "✖", "warning": "⚠", "info": "ℹ"}[severity]
+
+
+def layer_title(layer: str) -> str:
+    """Return the title of a layer."""
+    return {
+        "api": tr("API"),
+        "scheduling": tr("Scheduling"),
+        "device": tr("Device"),
+        "runtime": tr("Runtime"),
+    }[layer]
+
+
+def layer_proves(layer: str) -> str:
+    """Return what a layer's checks prove, and what they do not."""
+    return {
+        "api": tr("the right versions answer and serve the right objects"),
+        "scheduling": tr("claims are allocated and no Pod waits for a reason that was not there before"),
+        "device": tr("drivers publish the devices that they published, and their status is filled"),
+        "runtime": tr("a container sees and uses its device; phase Running proves nothing here"),
+    }[layer]
+
+
+def phase_title(phase: str) -> str:
+    """Return the title of a phase."""
+    return {
+        "before": tr("Before the window"),
+        "control-plane": tr("Control plane"),
+        "nodes": tr("Nodes"),
+        "drivers": tr("Drivers and add-ons"),
+        "after": tr("After the change"),
+    }[phase]
+
+
+def verdict_word(step: RollbackStep) -> str:
+    """Return a rollback verdict in words."""
+    if step.verdict == "reversible":
+        return tr("reversible")
+    if step.verdict == "one-way":
+        return tr("one-way")
+    return tr("reversible until {point}", point=step.until or tr("the point of no return"))
+
+
+def decision_word(decision: str) -> str:
+    """Return the decision in words."""
+    return {
+        "do-not-start": tr("Do not start"),
+        "attention": tr("Start only with the open points settled"),
+        "ready": tr("Nothing found that stops the change"),
+        "cannot-tell": tr("Cannot tell: too much could not be read"),
+    }[decision]
+
+
+def effect_word(effect: str) -> str:
+    """Return the effect of a forecast row in words."""
+    return {
+        "will-not-start": tr("component does not start"),
+        "locked-same": tr("locked to this value"),
+        "flips-on": tr("turns on by default"),
+        "flips-off": tr("turns off by default"),
+        "new-on": tr("new and on at once"),
+        "stage": tr("stage changes"),
+        "redundant": tr("is the default anyway"),
+        "unchanged": tr("unchanged"),
+        "unknown": tr("cannot tell"),
+    }[effect]
+
+
+def result_word(result: str) -> str:
+    """Return the word of a check's result."""
+    return {
+        "pass": tr("pass"),
+        "fail": tr("FAIL"),
+        "unknown": tr("unknown"),
+        "attested": tr("attested"),
+    }[result]
+
+
+def result_mark(result: str | None) -> str:
+    """Return a mark that is told apart without colour; an empty box when not filled."""
+    return {None: "☐", "pass": "☑", "fail": "✗", "unknown": "?", "attested": "✎"}[result]
+
+
+def versions(rows: Iterable[InstanceRow]) -> list[Versions]:
+    """Group instance rows by component and move, in the ticket's order of components."""
+    groups: dict[tuple[str, ...], list[InstanceRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.component, row.current, row.target, row.action, row.allowed_skew, row.note].append(row)
+    return [
+        Versions(
+            component=key[0],
+            current=key[1],
+            target=key[2],
+            action=key[3],
+            allowed_skew=key[4],
+            note=key[5],
+            nodes=tuple(r.node or r.instance for r in group),
+            proven=sum(r.proven for r in group),
+        )
+        for key, group in groups.items()
+    ]
+
+
+def flips(rows: Iterable[ForecastRow]) -> list[Flip]:
+    """Gather behaviour changes over components; what touches this cluster comes first."""
+    groups: dict[tuple[str, str, str, str], list[ForecastRow]] = defaultdict(list)
+    for row in rows:
+        if row.effect in BEHAVIOUR:
+            groups[row.hop, row.name, row.effect, row.at_target].append(row)
+    made = [
+        Flip(
+            name=key[1],
+            effect=key[2],
+            at_target=key[3],
+            hop=key[0],
+            today=tuple(dict.fromkeys(r.today for r in group)),
+            components=tuple(dict.fromkeys(r.component for r in group)),
+            touches="; ".join(dict.fromkeys(r.touches for r in group if r.touches)),
+            stage=next((r.stage_target for r in group if r.stage_target), ""),
+        )
+        for key, group in groups.items()
+    ]
+    return sorted(made, key=lambda f: (f.hop, not f.touches, f.name))
+
+
+def set_gates(rows: Iterable[ForecastRow]) -> list[SetGate]:
+    """Rows of gates that somebody set, worst first."""
+    order = {"will-not-start": 0, "unknown": 1, "locked-same": 2, "stage": 3, "redundant": 4, "unchanged": 5}
+    made = [
+        SetGate(
+            name=r.name,
+            component=r.component,
+            instances=r.instances,
+            today=r.today,
+            at_target=r.at_target,
+            effect=r.effect,
+            message=r.message,
+            provenance=r.provenance,
+            hop=r.hop,
+        )
+        for r in rows
+        if r.kind == "gate" and r.effect not in BEHAVIOUR
+    ]
+    return sorted(made, key=lambda g: (g.hop, order.get(g.effect, 9), g.name, g.component))
+
+
+def phases(steps: Sequence[Step]) -> list[PhaseSteps]:
+    """Steps by phase and hop, in the plan's own order."""
+    made: list[PhaseSteps] = []
+    run: list[Step] = []
+    for step in [*steps, None]:
+        if run and (step is None or (step.phase, step.hop) != (run[-1].phase, run[-1].hop)):
+            title = phase_title(run[0].phase)
+            if run[0].hop:
+                title = f"{title} · {run[0].hop}"
+            made.append(
+                PhaseSteps(
+                    phase=run[0].phase,
+                    title=title,
+                    steps=tuple(run),
+                    minutes=sum(s.minutes or 0 for s in run),
+                )
+            )
+            run = []
+        if step is not None:
+            run.append(step)
+    return made
+
+
+def layers(checks: Sequence[Check], results: Sequence[CheckResult] = ()) -> list[LayerChecks]:
+    """Checks by layer, in the order API, scheduling, device, runtime."""
+    by_id = {r.id: r for r in results}
+    return [
+        LayerChecks(
+            layer=layer,
+            title=layer_title(layer),
+            proves=layer_proves(layer),
+            rows=tuple((c, by_id.get(c.id)) for c in checks if c.layer == layer),
+        )
+        for layer in LAYERS
+        if any(c.layer == layer for c in checks)
+    ]
+
+
+def open_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that are not accepted (or whose acceptance has run out)."""
+    return [f for f in findings if f.accepted is None or f.accepted.expired]
+
+
+def accepted_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that the profile accepts; they stay visible."""
+    return [f for f in findings if f.accepted is not None and not f.accepted.expired]
+
+
+def where(finding: Finding) -> str:
+    """Return what a finding is about in one line."""
+    subject = finding.subject
+    parts = [p for p in (subject.component, subject.name) if p]
+    head = " ".join(parts)
+    names = list(subject.instances)
+    if not names:
+        return head
+    shown = ", ".join(names[:4])
+    if len(names) > 4:
+        shown = tr("{names} and {n} more", names=shown, n=len(names) - 4)
+    return f"{head}: {shown}" if head else shown
+
+
+def context(ticket: Ticket) -> dict[str, object]:
+    """Return the names that a ticket template may use."""
+    return {
+        "t": ticket,
+        "versions": versions(ticket.instances),
+        "flips": flips(ticket.forecast),
+        "set_gates": set_gates(ticket.forecast),
+        "other_forecast": [r for r in ticket.forecast if r.kind != "gate"],
+        "phases": phases(ticket.steps),
+        "layers": layers(ticket.checks),
+        "open_findings": open_findings(ticket.findings),
+        "accepted_findings": accepted_findings(ticket.findings),
+        "open_fields": [f for f in ticket.fields if f.required and not f.value],
+        "minutes": sum(s.minutes or 0 for s in ticket.steps),
+        "rollback_minutes": sum(r.minutes or 0 for r in ticket.rollback),
+        "no_return": next((s for s in ticket.steps if s.no_return), None),
+        **WORDS,
+    }
+
+
+def results_context(results: Results) -> dict[str, object]:
+    """Return the names that a closing-report template may use."""
+    return {
+        "r": results,
+        "layers": layers(results.checks, results.results),
+        "open_findings": open_findings(results.findings),
+        "accepted_findings": accepted_findings(results.findings),
+        **WORDS,
+    }
+
+
+WORDS: dict[str, object] = {
+    "severity_word": severity_word,
+    "severity_mark": severity_mark,
+    "verdict_word": verdict_word,
+    "decision_word": decision_word,
+    "effect_word": effect_word,
+    "result_word": result_word,
+    "result_mark": result_mark,
+    "where": where,
+    "list_cap": LIST_CAP,
+}
