@@ -18,7 +18,7 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def visible(text: str) -> str:
-    """Return ``text`` with control, bidi and invisible characters written out as ``\\u....``; tabs become spaces.
+    r"""Return ``text`` with control, bidi and invisible characters written out as ``\u....``; tabs become spaces.
 
     Line feeds stay; every other control character (ANSI's escape among them) is shown and never sent.
     """
