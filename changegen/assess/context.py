@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from changegen.gates import (
+    Forecast,
+    GateSources,
+    ParsedGates,
+    StartVerdict,
+    effective,
+    forecast,
+    parse_gates,
+    start,
+)
+from changegen.i18n import tr
 from changegen.kubedata import KubernetesData
+from changegen.model.base import UNOBSERVABLE
 from changegen.model.profile import Profile
 from changegen.model.snapshot import (
     Component,
@@ -35,12 +47,21 @@ __all__ = [
     "CONTROL_PLANE",
     "GATED",
     "Context",
+    "GateState",
     "SelectorError",
     "VersionWish",
+    "complete",
     "evidence_of",
     "label_of",
     "matches",
+    "minor_text",
+    "minors_between",
+    "names",
+    "oldest",
+    "sources_of",
 ]
+
+T = TypeVar("T")
 
 CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GATED: Final = (*CONTROL_PLANE, "kubelet", "kube-proxy")
@@ -177,6 +198,66 @@ def evidence_of(component: Component, path: str, value: str, provenance: str = "
     return Evidence(source=label_of(component), path=path, value=value, provenance=provenance)
 
 
+class GateState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one gate on one component instance, today or at the target."""
+
+    gate: str
+    component: str
+    instance: str
+    """As `label_of` names it."""
+    node: str
+    value: bool | None
+    """None: not known."""
+    how: Literal["set", "default", "locked", "effective", "unobservable", "absent"]
+    """set: explicitly · default: the source was read and does not set it · locked: it can have no other value ·
+    effective: the process said so itself · unobservable: no source tells · absent: that version has no such gate."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is known; a version without the gate has it off."""
+        return self.value is not None
+
+
+def sources_of(component: Component) -> GateSources | None:
+    """What decides the gates of an instance, in the shape that the gate rules take; None where it is unobservable.
+
+    Of kubelet and kube-proxy, what stands in a file or ConfigMap is the file and what stands in flags comes on top;
+    a kubelet's merged configuration (configz) is taken alone.
+    """
+    if component.feature_gates == UNOBSERVABLE:
+        return None
+    emulated = (component.emulated_version,) if component.emulated_version else ()
+    minimum = (component.min_compatibility_version,) if component.min_compatibility_version else ()
+    sources = component.gate_sources
+    if component.component in CONTROL_PLANE:
+        flags = next((s.flag_values for s in sources[:1] if s.flag_values), ())
+        if not flags and component.feature_gates:
+            flags = (_joined(component.feature_gates),)
+        return GateSources(flags=flags, emulated=emulated, min_compat=minimum)
+    main = sources[:1]
+    if main and main[0].provenance == "configz":
+        return GateSources(file=dict(component.feature_gates))
+    flags = tuple(
+        value for s in sources for value in s.flag_values if s.provenance not in {"flagz", "metric"}
+    )
+    files = [s.gates for s in sources if not s.flag_values and s.provenance in _FILES]
+    if flags:
+        return GateSources(flags=flags, file=dict(files[0]) if files else None)
+    return GateSources(file=dict(component.feature_gates))
+
+
+_FILES: Final = frozenset({"configmap", "configz", "custom resource"})
+
+
+def complete(component: Component) -> bool:
+    """Whether silence of the gate sources proves a default."""
+    return component.feature_gates != UNOBSERVABLE and all(s.complete for s in component.gate_sources[:1])
+
+
+def _joined(gates: Mapping[str, bool]) -> str:
+    return ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
+
+
 class Context:
     """A snapshot, a profile and the data, with what is computed from them once."""
 
@@ -310,6 +391,132 @@ class Context:
             return ""
         return next((f"{h.from_version} -> {h.to_version}" for h in self.hops if h.to_version == minor), "")
 
+    # -- feature gates -------------------------------------------------------------------------------------------
+
+    @property
+    def foreign_gates(self) -> bool:
+        """Whether the distribution adds gates that Kubernetes does not have (OpenShift)."""
+        return self.snapshot.cluster.distribution in {"openshift", "hypershift", "okd", "microshift"}
+
+    def goes_to(self, component: str) -> str | None:
+        """Version by which an instance's target is judged; the newest known minor stands for one newer than the data.
+
+        None where the profile names no target, or one that the data cannot judge.
+        """
+        wish = self.target_of(component)
+        if wish is None or wish.version is None:
+            return None
+        if self.data.knows(wish.version):
+            return wish.version.raw
+        if minor_key(wish.version.minor_version) > minor_key(self.data.newest):
+            return self.data.newest
+        return None
+
+    def stays(self, component: Component) -> bool:
+        """Whether the profile leaves an instance where it is: its own wish is a range that today satisfies."""
+        wish = self.target_of(component.component)
+        return (
+            wish is not None and wish.operator != "=" and wish.satisfied(self.version_of(component)) is True
+        )
+
+    @cached_property
+    def _gate_cache(self) -> dict[tuple[object, ...], object]:
+        return {}
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        if key not in self._gate_cache:
+            self._gate_cache[key] = make()
+        return self._gate_cache[key]  # type: ignore[return-value]
+
+    def parsed(self, component: Component) -> ParsedGates | None:
+        """What an instance makes of its gate sources; None where they are unobservable."""
+        sources = sources_of(component)
+        if sources is None:
+            return None
+        key = ("parse", component.component, msgspec.json.encode(sources))
+        return self._cached(key, lambda: parse_gates(component.component, sources))
+
+    def forecast_of(self, component: Component) -> Forecast | None:
+        """Forecast of an instance's gates; None where its gates or versions are not known, or it does not move.
+
+        An instance of which only some gates are known is forecast on those: its defaults are not.
+        """
+        sources = sources_of(component)
+        today, target = self.version_of(component), self.goes_to(component.component)
+        if sources is None or today is None or target is None or component.component not in GATED:
+            return None
+        return self.forecast(component.component, today.raw, target, sources)
+
+    def forecast(self, component: str, today: str, target: str, sources: GateSources) -> Forecast:
+        """`gates.forecast`, remembered: thousands of kubelets have the same settings."""
+        key = ("forecast", component, minor_of(today), target, msgspec.json.encode(sources))
+        return self._cached(
+            key,
+            lambda: forecast(component, today, target, sources, self.data, foreign_gates=self.foreign_gates),
+        )
+
+    def start_of(self, component: str, version: str, sources: GateSources) -> StartVerdict:
+        """`gates.start`, remembered."""
+        key = ("start", component, minor_of(version), msgspec.json.encode(sources))
+        return self._cached(
+            key, lambda: start(component, version, sources, self.data, foreign_gates=self.foreign_gates)
+        )
+
+    def effective_of(self, component: str, version: str, sources: GateSources) -> dict[str, bool]:
+        """`gates.effective`, remembered; empty for a minor that the data lacks."""
+        if component not in GATED or not self.data.knows(version):
+            return {}
+        key = ("effective", component, minor_of(version), msgspec.json.encode(sources))
+        return self._cached(key, lambda: effective(component, version, sources, self.data))
+
+    def gate_state(
+        self, component: Component, gate: str, at: Literal["today", "target"] = "today"
+    ) -> GateState:
+        """The state of one gate on one instance."""
+        value: bool | None
+        version = self.version_of(component)
+        text = version.raw if version is not None else None
+        if at == "target" and not self.stays(component):
+            text = self.goes_to(component.component) or text
+
+        def state(value: bool | None, how: str) -> GateState:
+            return GateState(
+                gate=gate,
+                component=component.component,
+                instance=label_of(component),
+                node=component.node or "",
+                value=value,
+                how=how,  # type: ignore[arg-type]
+            )
+
+        if at == "today" and component.effective_gates is not None and gate in component.effective_gates:
+            return state(component.effective_gates[gate], "effective")
+        if text is None or component.component not in GATED or not self.data.knows(text):
+            named = component.feature_gates
+            if isinstance(named, dict) and gate in named:
+                return state(named[gate], "set")
+            return state(None, "unobservable")
+        known = self.data.gates(text).get(gate)
+        if known is None:
+            return state(False, "absent")
+        locked = known.specs[-1].lock
+        sources = sources_of(component)
+        if sources is None:
+            return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
+        parsed = self.parsed(component)
+        is_set = parsed is not None and gate in parsed.values
+        if not complete(component) and not is_set:
+            return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
+        value = self.effective_of(component.component, text, sources).get(gate, False)
+        return state(value, "set" if is_set else "default")
+
+    def gate_states(
+        self, gate: str, components: Iterable[str] = (), at: Literal["today", "target"] = "today"
+    ) -> tuple[GateState, ...]:
+        """The state of one gate on every instance of these components; all that take gates where none is named."""
+        names = tuple(components) or GATED
+        return tuple(self.gate_state(c, gate, at) for name in names for c in self.of(name))
+
     # -- what was read -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -391,6 +598,14 @@ class Context:
         if not kind:
             return True
         return None if kinds is None else kind in kinds
+
+
+def names(listed: Iterable[str], most: int = 6) -> str:
+    """Names for a sentence, sorted: all of them, or the first and a count."""
+    known = sorted(set(listed))
+    if len(known) <= most:
+        return ", ".join(known)
+    return tr("{names} and {count} more", names=", ".join(known[:most]), count=len(known) - most)
 
 
 def minors_between(low: str, high: str) -> int:
