@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/pkg/features"
 )
 
@@ -40,6 +42,9 @@ type kubedata struct {
 
 // kubedataMain prints it as JSON.
 func kubedataMain() int {
+	// Every gate is set below, and each setting would be warned of.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	data := kubedata{Version: version.Get().GitVersion, Gates: gates()}
 	// Building the commands may override defaults, so that the order matters.
 	var err error

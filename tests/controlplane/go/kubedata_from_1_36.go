@@ -1,0 +1,13 @@
+//go:build !k8s1_34 && !k8s1_35
+
+package main
+
+import (
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
+)
+
+func resourceProvider(namespaces corev1client.NamespaceInterface) storageProvider {
+	return resourcerest.RESTStorageProvider{NamespaceClient: namespaces, Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()}
+}
