@@ -580,6 +580,7 @@ class ClaimTemplate(Model, frozen=True, kw_only=True):
     namespace: str
     name: str
     requests: tuple[DeviceRequest, ...] = ()
+    api_version: str = ""
 
 
 class TaintRule(Model, frozen=True, kw_only=True):
