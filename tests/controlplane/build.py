@@ -18,6 +18,7 @@ from pathlib import Path
 
 GO_DIR = Path(__file__).resolve().parent / "go"
 CACHE_VARIABLE = "CHANGEGEN_CONTROLPLANE_CACHE"
+REQUIRED_VARIABLE = "CHANGEGEN_CONTROLPLANE_REQUIRED"
 TOOLCHAIN_VARIABLE = "CHANGEGEN_CONTROLPLANE_TOOLCHAIN"
 TOOLCHAIN = "go1.27.3"
 BINARY = "controlplane"
@@ -98,6 +99,11 @@ def missing_reason(version: str) -> str | None:
     if shutil.which("go") is None:
         return f"Go is not installed, and no Kubernetes {version} binary is in {cache_root()}"
     return f"Kubernetes {version} is not built: python -m tests.controlplane build --version {version}"
+
+
+def required() -> bool:
+    """Whether tests that cannot have their binaries are to fail instead of being skipped."""
+    return os.environ.get(REQUIRED_VARIABLE, "") not in {"", "0"}
 
 
 def _environment() -> dict[str, str]:

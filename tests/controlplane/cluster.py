@@ -15,6 +15,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +115,7 @@ class Cluster:
         self._manifests: dict[tuple[str, str], dict[str, str]] = {}
         self._versions: dict[tuple[str, str], str] = {}
         self._ports: dict[tuple[str, str, str], int] = {}
+        self._short: Path | None = None
         self._kubelet_gates = {node.name: dict(node.gates) for node in plan.nodes}
 
     # Life
@@ -166,6 +168,9 @@ class Cluster:
                 # The apiserver waits for its watchers for up to a minute.
                 process.stop(5 if component == "etcd" else 1.5)
         self.processes.clear()
+        if self._short is not None:
+            shutil.rmtree(self._short, ignore_errors=True)
+            self._short = None
 
     # Folders and addresses
 
@@ -177,7 +182,7 @@ class Cluster:
         return folder
 
     def node_dir(self, node: str) -> Path:
-        """What would be the node's file system: ``etc/kubernetes``, ``var/lib/etcd``, ``var/lib/kubelet``."""
+        """What would be the node's file system: ``etc/kubernetes`` and ``var/lib/etcd``."""
         return self.root / "nodes" / node
 
     @property
@@ -486,13 +491,13 @@ class Cluster:
         spec = self.nodes[node]
         chosen = version or self.version
         home = self.node_dir(node)
-        (home / "var" / "lib").mkdir(parents=True, exist_ok=True)
+        files = self._kubelet_root(node)
         command: list[str | Path] = [
             self.binaries(chosen) / "hollow-kubelet",
             f"--name={node}",
             f"--kubeconfig={home}/etc/kubernetes/kubelet.conf",
             f"--pod-manifest-path={home}/etc/kubernetes/manifests",
-            f"--root-dir={home}/var/lib",
+            f"--root-dir={files}",
             f"--client-ca-file={self.pki}/ca.crt",
             f"--port={self.port('kubelet', node)}",
             f"--node-labels={_pairs(spec.labels)}",
@@ -508,6 +513,14 @@ class Cluster:
         self._versions["kubelet", node] = chosen
         if wait:
             self.wait_nodes_ready([node])
+
+    def _kubelet_root(self, node: str) -> Path:
+        # The kubelet makes sockets below its root, and their paths may have only some hundred bytes.
+        if self._short is None:
+            self._short = Path(tempfile.mkdtemp(prefix="cp-"))
+        files = self._short / str(list(self.nodes).index(node))
+        files.mkdir(exist_ok=True)
+        return files
 
     def restart_kubelet(
         self,

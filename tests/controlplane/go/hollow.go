@@ -70,15 +70,16 @@ func (h *hollowKubelet) run(ctx context.Context) error {
 	}
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 
-	// GetHollowKubeletConfig makes its own root folder in TMPDIR; it is replaced below, and is empty.
-	if err := os.Setenv("TMPDIR", h.rootDir); err != nil {
-		return err
-	}
 	flags, config := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{
 		NodeName: h.name, KubeletPort: h.port, KubeletReadOnlyPort: 0, MaxPods: h.maxPods,
 		NodeLabels: h.labels, RegisterWithTaints: h.taints,
 	})
+	// GetHollowKubeletConfig made a root folder of its own under /tmp.
+	if err := os.RemoveAll(flags.RootDirectory); err != nil {
+		return err
+	}
 	flags.RootDirectory = filepath.Join(h.rootDir, "kubelet")
+	config.PodLogsDir = filepath.Join(h.rootDir, "pod-logs")
 	config.FileCheckFrequency.Duration = time.Second
 	config.StaticPodPath = h.manifests
 	config.FeatureGates = h.gates
