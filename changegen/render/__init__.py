@@ -11,6 +11,18 @@ from pathlib import Path
 from changegen.errors import UsageError
 from changegen.model.ticket import Results, Ticket
 
+TICKET_FORMATS = (
+    "markdown",
+    "html",
+    "pdf",
+    "json",
+    "gitlab",
+    "servicenow",
+    "servicenow-text",
+    "jira",
+    "jira-text",
+)
+RESULTS_FORMATS = ("text", "markdown", "html", "pdf", "json", "junit")
 SUFFIXES = {
     ".md": "markdown",
     ".html": "html",
@@ -28,7 +40,7 @@ def render(
     template_dirs: Sequence[Path] = (),
     pdf_profile: str = "ua",
 ) -> bytes:
-    """Return ``value`` in the format: markdown, html, pdf or json.
+    """Return ``value`` in one of the formats of TICKET_FORMATS or RESULTS_FORMATS.
 
     Args:
         value: a ticket or the results of verify.
@@ -71,4 +83,18 @@ def render(
             created=created,
             attachments=[attached],
         )
-    raise UsageError(f"format {fmt} is not known", hint="known formats: markdown, html, pdf, json")
+    if isinstance(value, Ticket) and fmt in TICKET_FORMATS:
+        from changegen.render import documents, forms
+
+        if fmt == "gitlab":
+            return documents.gitlab(value, template_dirs=template_dirs).encode()
+        name, _, as_text = fmt.partition("-")
+        return (forms.as_text if as_text else forms.as_json)(value, name, template_dirs)
+    if isinstance(value, Results) and fmt in RESULTS_FORMATS:
+        from changegen.i18n import language
+        from changegen.render import reports
+
+        with language(value.lang):
+            return (reports.results_text if fmt == "text" else reports.results_junit)(value).encode()
+    known = TICKET_FORMATS if isinstance(value, Ticket) else RESULTS_FORMATS
+    raise UsageError(f"format {fmt} is not known here", hint=f"known formats: {', '.join(known)}")

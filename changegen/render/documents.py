@@ -62,6 +62,15 @@ def markdown(value: Ticket | Results, *, template_dirs: Sequence[Path] = ()) -> 
     return _tidy(text)
 
 
+def gitlab(ticket: Ticket, *, template_dirs: Sequence[Path] = ()) -> str:
+    """Return a GitLab change issue in Markdown."""
+    with language(ticket.lang):
+        text = render_template(
+            "gitlab.md.j2", view.context(ticket), kind="markdown", template_dirs=template_dirs
+        )
+    return _tidy(text)
+
+
 def html(value: Ticket | Results, *, paged: bool = False, template_dirs: Sequence[Path] = ()) -> str:
     """Return one self-contained HTML file; ``paged`` makes the one that the PDF is made from."""
     with language(value.lang):

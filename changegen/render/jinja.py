@@ -92,6 +92,23 @@ def _html_finalize(value: object) -> object:
     return value
 
 
+def _text_finalize(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, (Markup, jinja2.Undefined)):
+        return value
+    return Markup(esc.one_line(str(value)))  # noqa: S704  plain text: nothing in it is markup
+
+
+def _text_same(value: object, language: str = "") -> Markup:
+    del language
+    return Markup(esc.visible(str(value)))  # noqa: S704
+
+
+def _text_rich(value: object) -> Markup:
+    return Markup(esc.one_line(str(value)).replace("`", ""))  # noqa: S704
+
+
 def _cap(rows: Sequence[Any], limit: int) -> Sequence[Any]:
     return rows[:limit]
 
@@ -109,10 +126,10 @@ def _dedupe(values: Sequence[str]) -> list[str]:
 
 
 def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandboxedEnvironment:
-    """Return the environment for ``markdown`` or ``html``.
+    """Return the environment for ``markdown``, ``html`` or ``text``.
 
     Args:
-        kind: ``markdown`` or ``html``: how ``{{ }}`` is escaped.
+        kind: how ``{{ }}`` is escaped; ``text`` shows control characters and changes nothing else.
         template_dirs: the user's folders, looked at first.
     """
     shipped = resources.folder("templates")
@@ -124,13 +141,17 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_md_finalize if kind == "markdown" else _html_finalize,
+        finalize={"markdown": _md_finalize, "html": _html_finalize, "text": _text_finalize}[kind],
     )
-    markdown = kind == "markdown"
+    code, block, rich = {
+        "markdown": (_md_code, _md_block, _md_rich),
+        "html": (_html_code, _html_block, _html_rich),
+        "text": (_text_same, _text_same, _text_rich),
+    }[kind]
     env.filters.update(
-        code=_md_code if markdown else _html_code,
-        block=_md_block if markdown else _html_block,
-        rich=_md_rich if markdown else _html_rich,
+        code=code,
+        block=block,
+        rich=rich,
         value=value_text,
         names=_names,
         cap=_cap,
@@ -163,6 +184,8 @@ def render_template(
         ) from error
     except jinja2.exceptions.SecurityError as error:
         raise TemplateError(f"template does what is not allowed: {error}", where=name) from error
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
+        raise TemplateError(f"template failed: {error}", where=name) from error
 
 
 __all__ = ["Scalar", "environment", "render_template", "value_text"]

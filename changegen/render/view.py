@@ -302,6 +302,24 @@ def where(finding: Finding) -> str:
     return f"{head}: {shown}" if head else shown
 
 
+def review(ticket: Ticket) -> list[tuple[str, bool | None]]:
+    """Return what a reviewer ticks: facts of the ticket are ticked or not by the tool, judgement (None) is people's."""
+    writing = [s for s in ticket.steps if any(c.runs == "write" for c in s.commands)]
+    return [
+        (tr("each step that changes something has its check"), all(s.checks for s in writing)),
+        (tr("each step that changes something has its rollback"), all(s.rollback for s in writing)),
+        (tr("each step has a time"), all(s.minutes is not None for s in ticket.steps)),
+        (
+            tr("each check says what is expected"),
+            all(c.expected is not None or c.compare in {"same-as-before", "filled", "absent"} for c in ticket.checks),
+        ),
+        (tr("nothing blocks"), not any(f.severity == "blocking" for f in open_findings(ticket.findings))),
+        (tr("the day and the time fit"), None),
+        (tr("the plan was tried on a test cluster"), None),
+        (tr("a second engineer is present"), None),
+    ]
+
+
 def context(ticket: Ticket) -> dict[str, object]:
     """Return the names that a ticket template may use."""
     return {
@@ -317,6 +335,7 @@ def context(ticket: Ticket) -> dict[str, object]:
         "open_fields": [f for f in ticket.fields if f.required and not f.value],
         "minutes": sum(s.minutes or 0 for s in ticket.steps),
         "rollback_minutes": sum(r.minutes or 0 for r in ticket.rollback),
+        "review": review(ticket),
         "no_return": next((s for s in ticket.steps if s.no_return), None),
         **WORDS,
     }
