@@ -166,5 +166,5 @@ func publishConfig(config *kubeletconfig.KubeletConfiguration) error {
 		return err
 	}
 	versioned.SetGroupVersionKind(kubeletv1beta1.SchemeGroupVersion.WithKind("KubeletConfiguration"))
-	return published.Set(versioned)
+	return setConfig(published, versioned)
 }

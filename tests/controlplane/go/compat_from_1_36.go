@@ -2,7 +2,12 @@
 
 package main
 
-import "k8s.io/kubernetes/pkg/kubelet/server"
+import (
+	"k8s.io/component-base/configz"
+	"k8s.io/kubernetes/pkg/kubelet/server"
+)
+
+func setConfig(published *configz.Config, value any) error { return published.Set(value) }
 
 func servingTLS(certFile, keyFile, clientCA string) (*server.TLSOptions, error) {
 	return &server.TLSOptions{CertFile: certFile, KeyFile: keyFile, ClientCAFile: clientCA}, nil

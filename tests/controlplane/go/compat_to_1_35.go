@@ -6,8 +6,14 @@ import (
 	"crypto/tls"
 
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/pkg/kubelet/server"
 )
+
+func setConfig(published *configz.Config, value any) error {
+	published.Set(value)
+	return nil
+}
 
 func servingTLS(certFile, keyFile, clientCA string) (*server.TLSOptions, error) {
 	pool, err := certutil.NewPool(clientCA)
