@@ -1,0 +1,662 @@
+"""Inputs from files: a folder, files, archives and stdin, as people really have them.
+
+Nothing is unpacked to disk, no link is followed, and no member of an archive is trusted: what it may cost is bounded by
+the limits below, each with a clear :class:`Problem`. A bad file never stops the run; only an input that is missing or
+holds nothing at all of use is an error.
+
+========================  ==============================================================================
+:data:`MAX_FILE_BYTES`    one file or member, unpacked; it is read whole
+:data:`MAX_TOTAL_BYTES`   all members of one archive together, skipped ones included
+:data:`MAX_MEMBERS`       members of one archive, files of one folder
+:data:`MAX_NESTING`       an archive in an archive
+:data:`SORT_BYTES`        what of a tarball is held to put its members in the order of their names
+========================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from changegen.collect.documents import (
+    Document,
+    InputSeen,
+    ListSeen,
+    Problem,
+    RawText,
+    Reason,
+    Record,
+    SnapshotFile,
+)
+from changegen.collect.layouts import dump_folders, hints_of, holds_credentials, is_source, layout_of
+from changegen.collect.records import Origin, read_text
+from changegen.errors import InputError
+from changegen.i18n import tr
+
+MAX_FILE_BYTES = 2**30
+MAX_TOTAL_BYTES = 8 * 2**30
+MAX_MEMBERS = 200_000
+MAX_NESTING = 2
+SORT_BYTES = 256 * 2**20
+
+_CHUNK = 2**20
+_HEAD = 1024
+_HEADERS = 4 * 2**20
+"""What tar headers between two members may take; a larger one is no honest archive."""
+
+
+class Stream(Protocol):
+    """What bytes are read from: a file, stdin, a member of an archive."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Return up to ``size`` bytes."""
+        ...
+
+
+class _TooLargeError(Exception):
+    """A limit was passed while unpacking."""
+
+
+class _File(NamedTuple):
+    """One file of an input: its path in the input, and its bytes."""
+
+    path: str
+    data: bytes
+
+
+def read_input(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, stdin: Stream | None = None
+) -> Iterator[Record]:
+    """Yield the records of one input: a path or several (folder, file, archive), or ``-`` for stdin.
+
+    Places are relative to the input; with several inputs they begin with its name. Documents refer to the bytes of
+    their file: a consumer that decodes what it wants as it comes keeps one file in memory at a time.
+
+    Raises:
+        InputError: a path is missing, or all of them together hold nothing of use.
+    """
+    paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    useful = False
+    problems: list[Problem] = []
+    for path in paths:
+        name = os.fspath(path)
+        if name != "-" and not os.path.lexists(name):
+            raise InputError(
+                tr("there is no such file or folder"),
+                where=name,
+                hint=tr("give a capture's folder, file or archive, or - for stdin"),
+            )
+    for path in paths:
+        name = os.fspath(path)
+        prefix = f"{Path(name).name or name}/" if len(paths) > 1 else ""
+        for record in _read_one(name, prefix, stdin):
+            if isinstance(record, Document | ListSeen | RawText | SnapshotFile):
+                useful = True
+            elif isinstance(record, Problem):
+                problems.append(record)
+            yield record
+    if not useful:
+        raise _nothing_of_use(", ".join(os.fspath(path) for path in paths), problems)
+
+
+def _nothing_of_use(where: str, problems: list[Problem]) -> InputError:
+    serious = [problem for problem in problems if problem.failed] or problems
+    hint = tr("capture it with kubectl get … -o json")
+    if not serious:
+        return InputError(tr("nothing of use is in it"), where=where, hint=hint)
+    first = serious[0]
+    more = tr(" (and {n} more)", n=len(serious) - 1) if len(serious) > 1 else ""
+    return InputError(
+        tr("nothing of use is in it: {place}: {detail}", place=first.place, detail=first.detail) + more,
+        where=where,
+        hint=first.hint or hint,
+    )
+
+
+def _read_one(name: str, prefix: str, stdin: Stream | None) -> Iterator[Record]:
+    if name == "-":
+        source = stdin if stdin is not None else sys.stdin.buffer
+        yield from _Reader("stdin", prefix).stream(source, "stdin")
+        return
+    path = Path(name)
+    reader = _Reader(path.name or name, prefix)
+    try:
+        if path.is_dir():
+            yield from reader.folder(path)
+        else:
+            with path.open("rb") as stream:
+                yield from reader.stream(stream, path.name)
+    except OSError as error:
+        yield _unreadable(prefix + path.name, error)
+
+
+class _Reader:
+    """Reads one input; remembers which paths it had for the layout."""
+
+    def __init__(self, name: str, prefix: str) -> None:
+        self.name = name
+        self.prefix = prefix
+        self.paths: list[str] = []
+        self.read: list[str] = []
+        self.snapshot = False
+        self.listings: dict[tuple[str, str, str, str, str], int] = {}
+
+    # ---------------------------------------------------------------------------------------------------- folder
+
+    def folder(self, root: Path) -> Iterator[Record]:
+        """Yield a folder's records, files in the order of their paths."""
+        found: list[tuple[str, Path]] = []
+        for path, real, problem in _walk(root):
+            if problem is not None:
+                yield problem
+            elif real is not None:
+                found.append((path, real))
+        if len(found) > MAX_MEMBERS:
+            yield self._problem("", Reason.TOO_LARGE, tr("more than {n} files", n=MAX_MEMBERS))
+            found = found[:MAX_MEMBERS]
+        self.paths = [path for path, _ in found]
+        dump = dump_folders(self.paths)
+        for path, real in found:
+            if not is_source(path):
+                continue
+            if holds_credentials(path):
+                yield self._left_out(path)
+                continue
+            try:
+                with real.open("rb") as stream:
+                    yield from self._open(stream, path, dump, nesting=0)
+            except OSError as error:
+                yield _unreadable(self.prefix + path, error)
+        yield from self._end()
+
+    # ---------------------------------------------------------------------------------------------------- stream
+
+    def stream(self, stream: Stream, name: str) -> Iterator[Record]:
+        """Yield the records of one file, which may be an archive."""
+        yield from self._open(stream, name, frozenset(), nesting=0, top=True)
+        yield from self._end()
+
+    def _open(
+        self, stream: Stream, path: str, dump: frozenset[str], *, nesting: int, top: bool = False
+    ) -> Iterator[Record]:
+        """Yield the records of a stream by its first bytes: gzip, tar, zip, or text."""
+        buffered = io.BufferedReader(_Unclosed(stream), _CHUNK)
+        head = buffered.peek(_HEAD)[:_HEAD]
+        if head.startswith(b"\x1f\x8b"):
+            yield from self._gzip(buffered, path, dump, nesting, top=top)
+        elif _is_tar(head, path):
+            yield from self._tar(buffered, path, nesting, top=top)
+        elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            yield from self._zip(buffered, path, nesting, top=top)
+        elif (packed := _packed(head)) is not None:
+            yield self._problem(
+                path,
+                Reason.UNREADABLE,
+                tr("{format} compression is not read", format=packed),
+                hint=tr("unpack it first, or pack it with gzip"),
+            )
+        elif _is_binary(head):
+            yield self._problem(path, Reason.NOT_KUBERNETES, tr("a binary file"), failed=False)
+        else:
+            data, problem = self._whole(buffered, path)
+            if top:
+                self.paths.append(path)
+            yield from self._text(data, path, dump)
+            if problem is not None:
+                yield problem
+
+    def _whole(self, stream: Stream, path: str) -> tuple[bytes, Problem | None]:
+        """Return all bytes of a stream; what is read before an error is kept."""
+        parts: list[bytes] = []
+        total = 0
+        try:
+            while chunk := stream.read(16 * _CHUNK):
+                total += len(chunk)
+                if total > MAX_FILE_BYTES:
+                    return b"", self._problem(
+                        path,
+                        Reason.TOO_LARGE,
+                        tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20),
+                    )
+                parts.append(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            return b"".join(parts), self._damaged(path, error)
+        except _TooLargeError:
+            return b"", self._problem(path, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
+        return parts[0] if len(parts) == 1 else b"".join(parts), None
+
+    # -------------------------------------------------------------------------------------------------- archives
+
+    def _gzip(
+        self, stream: Stream, path: str, dump: frozenset[str], nesting: int, *, top: bool
+    ) -> Iterator[Record]:
+        inner = re.sub(r"\.(?:gz|gzip)$", "", re.sub(r"\.tgz$", ".tar", path, flags=re.IGNORECASE))
+        with gzip.GzipFile(fileobj=_Unclosed(stream), mode="rb") as unpacked:
+            kept = _Lenient(unpacked)
+            head = kept.peek(_HEAD)
+            if _is_tar(head, inner):
+                yield from self._tar(kept, path, nesting, top=top)
+                return
+            if head.startswith((b"\x1f\x8b", b"PK\x03\x04")) and nesting < MAX_NESTING:
+                yield from self._open(kept, inner, dump, nesting=nesting + 1, top=top)
+                return
+            data, problem = self._whole(kept, path)
+            if top:
+                self.paths.append(inner)
+            if kept.error is not None:
+                problem = self._damaged(path, kept.error)
+            if data or problem is None:
+                yield from self._text(data, inner, dump)
+            if problem is not None:
+                yield problem
+
+    def _tar(self, stream: Stream, path: str, nesting: int, *, top: bool) -> Iterator[Record]:
+        """Yield a tarball's records in one pass; members in the order of their names as far as memory allows."""
+        if nesting >= MAX_NESTING:
+            yield self._nested(path)
+            return
+        metered = _Metered(stream)
+        held: list[_File] = []
+        names: list[str] = []
+        size = 0
+        base = "" if top else f"{path}/"
+        problem: Problem | None = None
+        try:
+            metered.allow(_HEADERS)
+            with tarfile.open(fileobj=metered, mode="r|") as archive:
+                while (member := archive.next()) is not None:
+                    metered.allow(member.size + _HEADERS)
+                    if len(names) >= MAX_MEMBERS:
+                        problem = self._problem(
+                            path, Reason.TOO_LARGE, tr("more than {n} members", n=MAX_MEMBERS)
+                        )
+                        break
+                    name, odd = self._member(member.name, base, link=member.issym() or member.islnk())
+                    if odd is not None:
+                        yield odd
+                    if name is None or not member.isfile():
+                        continue
+                    names.append(name)
+                    if not is_source(name):
+                        continue
+                    if holds_credentials(name):
+                        yield self._left_out(name)
+                        continue
+                    if member.size > MAX_FILE_BYTES:
+                        yield self._problem(
+                            name,
+                            Reason.TOO_LARGE,
+                            tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20),
+                        )
+                        continue
+                    source = archive.extractfile(member)
+                    data = source.read() if source is not None else b""
+                    held.append(_File(name, data))
+                    size += len(data)
+                    if size > SORT_BYTES:
+                        yield from self._members(held, names, nesting)
+                        held, size = [], 0
+        except _TooLargeError:
+            problem = self._problem(path, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
+        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError) as error:
+            problem = self._damaged(path, error)
+        cut = getattr(stream, "error", None)
+        if problem is None and cut is not None:
+            problem = self._damaged(path, cut)
+        yield from self._members(held, names, nesting)
+        if problem is not None:
+            yield problem
+
+    def _zip(self, stream: Stream, path: str, nesting: int, *, top: bool) -> Iterator[Record]:
+        if nesting >= MAX_NESTING:
+            yield self._nested(path)
+            return
+        data, problem = self._whole(stream, path)
+        if problem is not None:
+            yield problem
+            return
+        base = "" if top else f"{path}/"
+        total = 0
+        try:
+            archive = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            yield self._damaged(path, error)
+            return
+        with archive:
+            infos = archive.infolist()
+            if len(infos) > MAX_MEMBERS:
+                yield self._problem(path, Reason.TOO_LARGE, tr("more than {n} members", n=MAX_MEMBERS))
+                return
+            members: list[tuple[str, zipfile.ZipInfo]] = []
+            for info in infos:
+                link = stat.S_ISLNK(info.external_attr >> 16)
+                name, odd = self._member(info.filename, base, link=link)
+                if odd is not None:
+                    yield odd
+                if name is not None and not info.is_dir() and not link:
+                    members.append((name, info))
+            names = [name for name, _ in members]
+            for name, info in sorted(members, key=lambda member: member[0]):
+                if not is_source(name):
+                    continue
+                if holds_credentials(name):
+                    yield self._left_out(name)
+                    continue
+                if info.flag_bits & 1:
+                    yield self._problem(name, Reason.UNREADABLE, tr("the member is encrypted"))
+                    continue
+                total += info.file_size
+                if info.file_size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES:
+                    yield self._problem(name, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
+                    continue
+                try:
+                    with archive.open(info) as source:
+                        content = source.read(info.file_size + 1)
+                except (
+                    zipfile.BadZipFile,
+                    zlib.error,
+                    EOFError,
+                    OSError,
+                    NotImplementedError,
+                    RuntimeError,
+                ) as error:
+                    yield self._damaged(name, error)
+                    continue
+                yield from self._members([_File(name, content)], names, nesting)
+            self.paths += [name for name in names if name not in set(self.paths)]
+
+    def _members(self, files: list[_File], names: list[str], nesting: int) -> Iterator[Record]:
+        """Yield the records of unpacked members."""
+        dump = dump_folders(names)
+        known = set(self.paths)
+        self.paths += [name for name in names if name not in known]
+        for file in sorted(files):
+            yield from self._open(io.BytesIO(file.data), file.path, dump, nesting=nesting + 1)
+
+    def _member(self, name: str, base: str, *, link: bool) -> tuple[str | None, Problem | None]:
+        """Return a member's path in the input, or why it is not read."""
+        plain = name.replace("\\", "/")
+        while plain.startswith("./"):
+            plain = plain[2:]
+        parts = plain.split("/")
+        if plain.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", plain):
+            return None, self._problem(
+                base + plain,
+                Reason.ARCHIVE_UNSAFE,
+                tr("the member's path leads out of the archive; not read"),
+            )
+        path = base + "/".join(part for part in parts if part not in {"", "."})
+        if link:
+            if not is_source(path):
+                return None, None
+            return None, self._problem(
+                path, Reason.LEFT_OUT, tr("a link; links are not followed"), failed=False
+            )
+        return path, None
+
+    # ------------------------------------------------------------------------------------------------------ text
+
+    def _text(self, data: bytes, path: str, dump: frozenset[str]) -> Iterator[Record]:
+        hints = hints_of(path, dump)
+        if path.rpartition("/")[2] == "version" and _is_must_gather_version(data):
+            return
+        used = False
+        for record in read_text(data, Origin(self.prefix + path, hints)):
+            if isinstance(record, SnapshotFile):
+                self.snapshot = True
+            if isinstance(record, Document) and hints.folder:
+                key = (hints.folder, record.api_version, record.kind, record.group, hints.namespace)
+                self.listings[key] = self.listings.get(key, 0) + 1
+            if isinstance(record, Document | ListSeen | RawText | SnapshotFile):
+                used = True
+            yield record
+        if used:
+            self.read.append(path)
+
+    def _end(self) -> Iterator[Record]:
+        """Yield what only the whole input tells: folders that are one listing, and the layout."""
+        for (folder, api_version, kind, group, namespace), count in sorted(self.listings.items()):
+            yield ListSeen(
+                group=group,
+                kind=kind,
+                api_version=api_version,
+                place=f"{self.prefix}{folder}/",
+                count=count,
+                namespace=namespace or None,
+            )
+        layout = "snapshot" if self.snapshot and len(self.read) == 1 else layout_of(self.paths)
+        yield InputSeen(name=self.name, layout=layout, files=tuple(sorted(self.read)))
+
+    # -------------------------------------------------------------------------------------------------- problems
+
+    def _problem(
+        self, path: str, reason: Reason, detail: str, *, failed: bool = True, hint: str = ""
+    ) -> Problem:
+        hints = hints_of(path)
+        return Problem(
+            place=(self.prefix + path) or self.name,
+            reason=reason,
+            detail=detail,
+            failed=failed,
+            kind=hints.kind,
+            group=hints.group,
+            namespace=hints.namespace,
+            hint=hint,
+        )
+
+    def _left_out(self, path: str) -> Problem:
+        return self._problem(
+            path, Reason.LEFT_OUT, tr("by its name it holds secrets, which are never read"), failed=False
+        )
+
+    def _damaged(self, path: str, error: BaseException) -> Problem:
+        cut = isinstance(error, EOFError) or "unexpected end of data" in str(error)
+        if cut:
+            detail = tr("the archive is cut off; what stands before the cut was read")
+        else:
+            detail = tr("the archive is damaged: {problem}", problem=str(error))
+        reason = Reason.TRUNCATED if cut else Reason.UNREADABLE
+        return self._problem(path, reason, detail, hint=tr("copy it again"))
+
+    def _nested(self, path: str) -> Problem:
+        return self._problem(
+            path, Reason.ARCHIVE_UNSAFE, tr("archives nest deeper than {n}; not read", n=MAX_NESTING)
+        )
+
+
+def _walk(root: Path, base: str = "") -> Iterator[tuple[str, Path | None, Problem | None]]:
+    """Yield the regular files below a folder in the order of their paths; links are named and not followed."""
+    todo = [(base, root)]
+    files: list[tuple[str, Path | None, Problem | None]] = []
+    while todo:
+        prefix, folder = todo.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            files.append((prefix, None, _unreadable(prefix or folder.name, error)))
+            continue
+        for entry in entries:
+            path = prefix + entry.name
+            if entry.is_symlink():
+                if is_source(path):
+                    problem = Problem(
+                        place=path,
+                        reason=Reason.LEFT_OUT,
+                        detail=tr("a link; links are not followed"),
+                        failed=False,
+                    )
+                    files.append((path, None, problem))
+            elif entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith("."):
+                    todo.append((f"{path}/", Path(entry.path)))
+            elif entry.is_file(follow_symlinks=False):
+                files.append((path, Path(entry.path), None))
+    yield from sorted(files, key=lambda found: found[0])
+
+
+def _unreadable(place: str, error: OSError) -> Problem:
+    hints = hints_of(place)
+    return Problem(
+        place=place,
+        reason=Reason.UNREADABLE,
+        detail=tr("it cannot be read: {problem}", problem=error.strerror or str(error)),
+        failed=True,
+        kind=hints.kind,
+        group=hints.group,
+        namespace=hints.namespace,
+    )
+
+
+def _is_tar(head: bytes, path: str) -> bool:
+    """Tell a tarball by its magic, or (old ones have none) by its name and a checksum that fits."""
+    if head[257:262] == b"ustar":
+        return True
+    if not path.lower().endswith(".tar") or len(head) < 512:
+        return False
+    try:
+        tarfile.TarInfo.frombuf(head[:512], "utf-8", "surrogateescape")
+    except tarfile.TarError:
+        return False
+    return True
+
+
+def _packed(head: bytes) -> str | None:
+    for magic, name in ((b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
+        if head.startswith(magic):
+            return name
+    return None
+
+
+def _is_binary(head: bytes) -> bool:
+    """Tell bytes that are no text: zero bytes that are not UTF-16's."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        return False
+    zeros = head.count(0)
+    if zeros == 0:
+        return False
+    if zeros < 8 and zeros < len(head) / 8:
+        return False
+    return all(part.count(0) <= 0.8 * len(part) for part in (head[1::2], head[::2]))
+
+
+def _is_must_gather_version(data: bytes) -> bool:
+    """must-gather's file ``version`` names an image and its tag, not Kubernetes."""
+    return len(data) < 4096 and b"gitVersion" not in data and b"{" not in data
+
+
+class _Unclosed(io.RawIOBase):
+    """A stream that may be wrapped and closed without closing what is below."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.below = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        data = self.below.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+class _Lenient(io.RawIOBase):
+    """A gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.below = stream
+        self.error: BaseException | None = None
+        self.total = 0
+        self.ahead = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes without taking them."""
+        while len(self.ahead) < size:
+            more = self._more(size - len(self.ahead))
+            if not more:
+                break
+            self.ahead += more
+        return self.ahead[:size]
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to ``size`` bytes; all that is left when it is negative."""
+        if size < 0:
+            parts = [self.ahead]
+            self.ahead = b""
+            while more := self._more(_CHUNK):
+                parts.append(more)
+            return b"".join(parts)
+        if self.ahead:
+            taken, self.ahead = self.ahead[:size], self.ahead[size:]
+            return taken
+        return self._more(size)
+
+    def _more(self, size: int) -> bytes:
+        if self.error is not None:
+            return b""
+        try:
+            data = self.below.read(min(size, _CHUNK))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.error = error
+            return b""
+        self.total += len(data)
+        if self.total > MAX_TOTAL_BYTES:
+            raise _TooLargeError
+        return data
+
+
+class _Metered(io.RawIOBase):
+    """A stream that refuses to give more than was allowed: a tar header that claims gigabytes costs nothing."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.below = stream
+        self.left = 0
+        self.total = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def allow(self, size: int) -> None:
+        """Allow ``size`` bytes from here on."""
+        self.left = size
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to ``size`` bytes."""
+        if size < 0 or size > self.left:
+            size = self.left
+            if size <= 0:
+                raise _TooLargeError
+        parts: list[bytes] = []
+        wanted = size
+        while wanted > 0:
+            data = self.below.read(wanted)
+            if not data:
+                break
+            parts.append(data)
+            wanted -= len(data)
+        got = b"".join(parts)
+        self.left -= len(got)
+        self.total += len(got)
+        if self.total > MAX_TOTAL_BYTES:
+            raise _TooLargeError
+        return got
+
+
+def names_of(inputs: Iterable[str | os.PathLike[str]]) -> str:
+    """Return how to call inputs for people: what the user typed, without leading folders."""
+    return ", ".join(
+        "stdin" if os.fspath(path) == "-" else Path(path).name or os.fspath(path) for path in inputs
+    )

@@ -1,0 +1,223 @@
+"""What a file's path tells in the capture layouts of the field, and which files are no source at all.
+
+Content decides first; these hints fill what content leaves open: the kind of an empty untyped list, the namespace of a
+list, the node of a configz, the component behind a /metrics text. Layouts, as their writers make them:
+
+* ``kubectl cluster-info dump``: ``nodes.json``, ``NAMESPACE/{pods,daemonsets,replication-controllers,…}.json``, ``NAMESPACE/POD/logs.txt``
+* ``oc adm inspect`` and must-gather: ``cluster-scoped-resources/GROUP/RESOURCE[/NAME].yaml``,
+  ``namespaces/NS/GROUP/RESOURCE.yaml``, ``namespaces/NS/pods/POD/POD.yaml``
+* troubleshoot.sh: ``cluster-resources/RESOURCE/NS.json``, ``cluster-resources/RESOURCE-errors.json``
+* sonobuoy: ``resources/cluster/GROUP_VERSION_RESOURCE.json``, ``resources/ns/NS/GROUP_VERSION_RESOURCE.json``,
+  ``hosts/NODE/configz.json``
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from changegen.collect.documents import RESOURCES
+
+COMPONENTS = (
+    "kube-apiserver",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "cloud-controller-manager",
+    "kube-proxy",
+    "kubelet",
+    "etcd",
+)
+_SHORT_COMPONENTS = {
+    "apiserver": "kube-apiserver",
+    "scheduler": "kube-scheduler",
+    "controller-manager": "kube-controller-manager",
+}
+
+_NO_SOURCE = re.compile(
+    r"""(?:^|/)(?:
+        \.[^/]+                                              # hidden
+      | (?:pod)?logs?/.*                                     # folders of logs
+      | (?:audit_logs|host_service_logs|pod_network_connectivity_check|plugins|__MACOSX)/.*
+      | [^/]*\blogs?(?:\.txt|\.json)?
+      | (?:timestamp|event-filter\.html)
+      | [^/]+\.(?:log|pprof|html?|png|svg|gif|jpe?g|pdf|css|js|md|rst|sh|py|go|tmpl|xml|sqlite|db|core|so|exe|whl)
+        (?:\.\d+|\.old|\.bak)?(?:\.gz|\.xz)?
+    )$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CREDENTIALS = re.compile(
+    r"""(?:^|/)(?:
+        [^/]+\.(?:key|pem|crt|cer|p12|pfx|kubeconfig)
+      | kubeconfig(?:\.ya?ml)?
+      | secrets?(?:/.*|\.(?:json|ya?ml)(?:\.gz)?)
+      | [^/]*_secrets\.json
+      | (?:full-cluster-state|[^/]+\.rkestate)(?:\.json|\.ya?ml)?
+    )$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SUFFIX = re.compile(r"\.(?:json|ya?ml|txt|prom|metrics|out|raw)$", re.IGNORECASE)
+_SONOBUOY = re.compile(r"^(?P<group>[a-z0-9.-]+)_(?P<version>v\d\w*)_(?P<resource>[a-z0-9]+)$")
+_BY_SINGULAR = {kind.lower(): resource for resource, (_, kind, _) in RESOURCES.items()}
+
+
+class Hints(msgspec.Struct, frozen=True, kw_only=True):
+    """What a path tells; empty where it tells nothing."""
+
+    kind: str = ""
+    group: str = ""
+    api_version: str = ""
+    """Only where the path holds it (sonobuoy)."""
+    namespaced: bool = False
+    namespace: str = ""
+    """Said by the layout."""
+    maybe_namespace: str = ""
+    """The rest of a name such as ``configmaps-kube-system``; the items must agree."""
+    node: str = ""
+    component: str = ""
+    errors: bool = False
+    """A troubleshoot.sh file of read errors."""
+    folder: str = ""
+    """inspect: the folder whose files together are one listing."""
+
+
+def is_source(path: str) -> bool:
+    """Return False for logs, pictures, hidden files and the like, which are not opened."""
+    return _NO_SOURCE.search(path) is None
+
+
+def holds_credentials(path: str) -> bool:
+    """Return True for Secrets, keys and kubeconfigs by name; they are not opened."""
+    return _CREDENTIALS.search(path) is not None
+
+
+def layout_of(paths: Iterable[str]) -> str:
+    """Return the word for a capture's layout by the paths in it."""
+    paths = list(paths)
+    marks = (
+        ("support bundle", re.compile(r"(?:^|/)cluster-resources/")),
+        ("sonobuoy", re.compile(r"(?:^|/)resources/(?:cluster|ns)/")),
+        ("must-gather", re.compile(r"(?:^|/)(?:cluster-scoped-resources|namespaces/[^/]+/[^/]+)/")),
+        ("cluster-info dump", re.compile(r"(?:^|/)[^/]+/replication-controllers\.(?:json|yaml)$")),
+        ("cluster-info dump", re.compile(r"(?:^|/)kube-system/[^/]+/logs\.txt$")),
+    )
+    for word, mark in marks:
+        if any(mark.search(path) for path in paths):
+            return word
+    return "kubectl"
+
+
+def dump_folders(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders that are a namespace of a ``kubectl cluster-info dump``.
+
+    Such a folder holds lists, among them replicationcontrollers, or a folder of logs for each Pod.
+    """
+    lists: set[str] = set()
+    marked: set[str] = set()
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if re.fullmatch(r"(?:pods|daemonsets)\.(?:json|yaml)", name):
+            lists.add(folder)
+        if re.fullmatch(r"replication-controllers\.(?:json|yaml)", name):
+            marked.add(folder)
+        elif name == "logs.txt":
+            marked.add(folder.rpartition("/")[0])
+    return frozenset((lists & marked) - {""})
+
+
+def hints_of(path: str, dump: frozenset[str] = frozenset()) -> Hints:
+    """Return what ``path`` (relative to the input, with ``/``) tells; ``dump`` as :func:`dump_folders` gives it."""
+    parts = path.split("/")
+    stem = parts[-1].removesuffix(".gz")
+    while _SUFFIX.search(stem):
+        stem = _SUFFIX.sub("", stem)
+    folder = "/".join(parts[:-1])
+    node, component = _node_of(parts, stem), component_in(stem)
+    errors = "cluster-resources" in parts and stem.endswith("-errors")
+    name = stem.removesuffix("-errors") if errors else stem
+    namespace = ""
+    inspected = ""
+    api_version = ""
+
+    if "cluster-resources" in parts:
+        at = parts.index("cluster-resources")
+        if len(parts) == at + 3:  # cluster-resources/RESOURCE/NS.json
+            name, namespace = parts[at + 1], name
+    elif len(parts) >= 4 and parts[-3] == "ns" and parts[-4] == "resources":
+        namespace = parts[-2]
+    elif "cluster-scoped-resources" in parts:
+        at = parts.index("cluster-scoped-resources")
+        if len(parts) == at + 4:  # GROUP/RESOURCE/NAME.yaml
+            name, inspected = parts[at + 2], folder
+    elif "namespaces" in parts[:-2]:
+        at = len(parts) - 1 - parts[::-1].index("namespaces")
+        if len(parts) > at + 3:
+            namespace = parts[at + 1]
+            if len(parts) == at + 5 and parts[at + 2] == "pods":
+                name, inspected = "pods", "/".join(parts[: at + 3])
+            elif len(parts) == at + 5:
+                name, inspected = parts[at + 3], folder
+    elif folder in dump:
+        namespace = parts[-2]
+
+    sonobuoy = _SONOBUOY.match(name)
+    if sonobuoy is not None:
+        name = sonobuoy["resource"]
+        group = "" if sonobuoy["group"] == "core" else sonobuoy["group"]
+        api_version = f"{group}/{sonobuoy['version']}" if group else sonobuoy["version"]
+    resource, rest = _resource_in(name)
+    group, kind, namespaced = RESOURCES.get(resource, ("", "", False))
+    return Hints(
+        kind=kind,
+        group=group,
+        api_version=api_version,
+        namespaced=namespaced,
+        namespace=namespace,
+        maybe_namespace="" if namespace else rest,
+        node=node,
+        component=component,
+        errors=errors,
+        folder=inspected,
+    )
+
+
+def component_in(name: str) -> str:
+    """Return the component that a file's name or an endpoint's header names, or nothing."""
+    low = name.lower()
+    for component in COMPONENTS:
+        if component in low:
+            return component
+    for short, component in _SHORT_COMPONENTS.items():
+        if re.search(rf"(?:^|[^a-z]){short}(?:$|[^a-z])", low):
+            return component
+    return ""
+
+
+def _resource_in(name: str) -> tuple[str, str]:
+    """Return (resource, rest): ``configmaps-kube-system`` is ``configmaps`` and ``kube-system``."""
+    low = name.lower()
+    for candidate in (low, low.replace("-", ""), low.replace("_", ""), low.split(".", 1)[0]):
+        if candidate in RESOURCES:
+            return candidate, ""
+        if candidate in _BY_SINGULAR:
+            return _BY_SINGULAR[candidate], ""
+    for separator in ("-", "_", "."):
+        head, _, rest = low.partition(separator)
+        if head in RESOURCES:
+            return head, rest
+    return "", ""
+
+
+def _node_of(parts: list[str], stem: str) -> str:
+    """Return the node that a configz's path names: hosts/NODE/configz, configz/NODE, configz-NODE, NODE-configz."""
+    if "configz" not in stem.lower():
+        return stem if len(parts) > 1 and parts[-2].lower() == "configz" else ""
+    rest = re.sub(r"(?:^|[-_.])(?:kubelet|configz|proxy|nodes?)(?=$|[-_.])", "", stem, flags=re.IGNORECASE)
+    rest = rest.strip("-_.")
+    if not rest:
+        for above, name in pairwise(parts[:-1]):
+            if above in {"hosts", "nodes"}:
+                rest = name
+    return rest
