@@ -30,6 +30,7 @@ Provenance = Literal[
     "metric",
     "flagz",
     "statusz",
+    "readyz",
     "version",
     "discovery",
     "custom resource",
