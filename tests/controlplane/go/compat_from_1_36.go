@@ -3,11 +3,12 @@
 package main
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/pkg/kubelet/server"
 )
 
-func setConfig(published *configz.Config, value any) error { return published.Set(value) }
+func setConfig(published *configz.Config, value runtime.Object) error { return published.Set(value) }
 
 func servingTLS(certFile, keyFile, clientCA string) (*server.TLSOptions, error) {
 	return &server.TLSOptions{CertFile: certFile, KeyFile: keyFile, ClientCAFile: clientCA}, nil

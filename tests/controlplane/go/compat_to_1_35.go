@@ -5,12 +5,13 @@ package main
 import (
 	"crypto/tls"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/pkg/kubelet/server"
 )
 
-func setConfig(published *configz.Config, value any) error {
+func setConfig(published *configz.Config, value runtime.Object) error {
 	published.Set(value)
 	return nil
 }
