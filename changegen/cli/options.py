@@ -299,9 +299,9 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
     """Write to ``-o`` (whole or not at all) or to stdout; binary data never goes to a terminal."""
     content = data.encode("utf-8") if isinstance(data, str) else data
     if output not in {None, "-"}:
-        from changegen.store import write_file
+        from changegen.store import write_bytes
 
-        write_file(Path(str(output)), content)
+        write_bytes(str(output), content)
         note(f"wrote {output} ({len(content):,} bytes)")
         return
     if binary and is_terminal():
