@@ -25,6 +25,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -134,7 +135,7 @@ def _read_one(name: str, prefix: str, stdin: Stream | None) -> Iterator[Record]:
         if path.is_dir():
             yield from reader.folder(path)
         else:
-            with path.open("rb") as stream:
+            with path.open("rb", buffering=0) as stream:
                 yield from reader.stream(stream, path.name)
     except OSError as error:
         yield _unreadable(prefix + path.name, error)
@@ -173,7 +174,7 @@ class _Reader:
                 yield self._left_out(path)
                 continue
             try:
-                with real.open("rb") as stream:
+                with real.open("rb", buffering=0) as stream:
                     yield from self._open(stream, path, dump, nesting=0)
             except OSError as error:
                 yield _unreadable(self.prefix + path, error)
@@ -190,8 +191,8 @@ class _Reader:
         self, stream: Stream, path: str, dump: frozenset[str], *, nesting: int, top: bool = False
     ) -> Iterator[Record]:
         """Yield the records of a stream by its first bytes: gzip, tar, zip, or text."""
-        buffered = io.BufferedReader(_Unclosed(stream), _CHUNK)
-        head = buffered.peek(_HEAD)[:_HEAD]
+        buffered = _Ahead(stream)
+        head = buffered.peek(_HEAD)
         if head.startswith(b"\x1f\x8b"):
             yield from self._gzip(buffered, path, dump, nesting, top=top)
         elif _is_tar(head, path):
@@ -215,22 +216,24 @@ class _Reader:
             if problem is not None:
                 yield problem
 
-    def _whole(self, stream: Stream, path: str) -> tuple[bytes, Problem | None]:
+    def _whole(self, stream: _Ahead, path: str) -> tuple[bytes, Problem | None]:
         """Return all bytes of a stream; what is read before an error is kept."""
+        too_large = tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20)
+        below = stream.below
+        if isinstance(below, io.FileIO) and stat.S_ISREG(os.fstat(below.fileno()).st_mode):
+            # One allocation of the right size: a large file is in memory once.
+            if os.fstat(below.fileno()).st_size > MAX_FILE_BYTES:
+                return b"", self._problem(path, Reason.TOO_LARGE, too_large)
+            below.seek(0)
+            return below.readall(), None
         parts: list[bytes] = []
         total = 0
         try:
-            while chunk := stream.read(16 * _CHUNK):
+            while chunk := stream.read(_CHUNK):
                 total += len(chunk)
                 if total > MAX_FILE_BYTES:
-                    return b"", self._problem(
-                        path,
-                        Reason.TOO_LARGE,
-                        tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20),
-                    )
+                    return b"", self._problem(path, Reason.TOO_LARGE, too_large)
                 parts.append(chunk)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            return b"".join(parts), self._damaged(path, error)
         except _TooLargeError:
             return b"", self._problem(path, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
         return parts[0] if len(parts) == 1 else b"".join(parts), None
@@ -253,7 +256,7 @@ class _Reader:
             data, problem = self._whole(kept, path)
             if top:
                 self.paths.append(inner)
-            if kept.error is not None:
+            if problem is None and kept.error is not None:
                 problem = self._damaged(path, kept.error)
             if data or problem is None:
                 yield from self._text(data, inner, dump)
@@ -300,7 +303,7 @@ class _Reader:
                         )
                         continue
                     source = archive.extractfile(member)
-                    data = source.read() if source is not None else b""
+                    data = b"".join(iter(partial(source.read, _CHUNK), b"")) if source is not None else b""
                     held.append(_File(name, data))
                     size += len(data)
                     if size > SORT_BYTES:
@@ -317,7 +320,7 @@ class _Reader:
         if problem is not None:
             yield problem
 
-    def _zip(self, stream: Stream, path: str, nesting: int, *, top: bool) -> Iterator[Record]:
+    def _zip(self, stream: _Ahead, path: str, nesting: int, *, top: bool) -> Iterator[Record]:
         if nesting >= MAX_NESTING:
             yield self._nested(path)
             return
@@ -381,7 +384,10 @@ class _Reader:
         known = set(self.paths)
         self.paths += [name for name in names if name not in known]
         for file in sorted(files):
-            yield from self._open(io.BytesIO(file.data), file.path, dump, nesting=nesting + 1)
+            if _is_plain(file.data[:_HEAD], file.path):
+                yield from self._text(file.data, file.path, dump)
+            else:
+                yield from self._open(io.BytesIO(file.data), file.path, dump, nesting=nesting + 1)
 
     def _member(self, name: str, base: str, *, link: bool) -> tuple[str | None, Problem | None]:
         """Return a member's path in the input, or why it is not read."""
@@ -530,6 +536,13 @@ def _is_tar(head: bytes, path: str) -> bool:
     return True
 
 
+def _is_plain(head: bytes, path: str) -> bool:
+    """Tell what is neither packed nor binary."""
+    magics = (b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06")
+    packed = head.startswith(magics) or _packed(head) is not None or _is_tar(head, path)
+    return not packed and not _is_binary(head)
+
+
 def _packed(head: bytes) -> str | None:
     for magic, name in ((b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
         if head.startswith(magic):
@@ -555,7 +568,7 @@ def _is_must_gather_version(data: bytes) -> bool:
 
 
 class _Unclosed(io.RawIOBase):
-    """A stream that may be wrapped and closed without closing what is below."""
+    """A stream for those who want a file object; closing it closes nothing."""
 
     def __init__(self, stream: Stream) -> None:
         self.below = stream
@@ -570,20 +583,15 @@ class _Unclosed(io.RawIOBase):
         return len(data)
 
 
-class _Lenient(io.RawIOBase):
-    """A gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
+class _Ahead:
+    """A stream whose first bytes can be looked at without taking them."""
 
     def __init__(self, stream: Stream) -> None:
         self.below = stream
-        self.error: BaseException | None = None
-        self.total = 0
         self.ahead = b""
 
-    def readable(self) -> bool:
-        return True
-
     def peek(self, size: int) -> bytes:
-        """Return the first bytes without taking them."""
+        """Return the first ``size`` bytes, fewer at the end."""
         while len(self.ahead) < size:
             more = self._more(size - len(self.ahead))
             if not more:
@@ -591,7 +599,7 @@ class _Lenient(io.RawIOBase):
             self.ahead += more
         return self.ahead[:size]
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Return up to ``size`` bytes; all that is left when it is negative."""
         if size < 0:
             parts = [self.ahead]
@@ -603,6 +611,18 @@ class _Lenient(io.RawIOBase):
             taken, self.ahead = self.ahead[:size], self.ahead[size:]
             return taken
         return self._more(size)
+
+    def _more(self, size: int) -> bytes:
+        return self.below.read(size)
+
+
+class _Lenient(_Ahead):
+    """A gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        self.error: BaseException | None = None
+        self.total = 0
 
     def _more(self, size: int) -> bytes:
         if self.error is not None:

@@ -7,6 +7,7 @@ into objects here: a list is split into its raw items, which are decoded when so
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
@@ -317,25 +318,36 @@ def read_json(data: bytes, origin: Origin, start: int = 0) -> Iterator[Record]:
         if data[at : at + 1] not in {b"{", b"["}:
             at = yield from _between(data, at, origin)
             continue
-        try:
-            raw = msgspec.json.decode(view[at:] if at else data, type=msgspec.Raw)
-            end = size
-        except RecursionError:
-            yield _syntax(f"{origin.place} byte {at}", tr("values nest too deep"), origin)
+        raw, end, message = _value_at(view, at)
+        if raw is None:
+            yield from _salvage(data, at, message, origin)
             return
-        except msgspec.DecodeError as error:
-            trailing = _TRAILING.search(str(error))
-            if trailing is None:
-                yield from _salvage(data, at, str(error), origin)
-                return
-            end = at + int(trailing[1])
-            raw = msgspec.json.decode(view[at:end], type=msgspec.Raw)
         place = origin.place if at == 0 or (end == size and at == start) else f"{origin.place} byte {at}"
         try:
             yield from value_records(raw, origin._replace(place=place))
         except (msgspec.DecodeError, RecursionError) as error:
             yield _syntax(place, tr("it is not valid JSON: {problem}", problem=str(error)), origin)
         at = end
+
+
+def _value_at(view: memoryview, at: int) -> tuple[msgspec.Raw | None, int, str]:
+    """Return the JSON value that begins at ``at``, where it ends, and what is wrong if there is none.
+
+    msgspec's complaint about trailing characters says where the value before them ends; so no parser of our own is needed.
+    """
+    try:
+        return msgspec.json.decode(view[at:], type=msgspec.Raw), len(view), ""
+    except RecursionError:
+        return None, at, "JSON is malformed: values nest too deep"
+    except msgspec.DecodeError as error:
+        trailing = _TRAILING.search(str(error))
+        if trailing is None:
+            return None, at, str(error)
+        after = at + int(trailing[1])
+    for end in (after - 1, after):  # the byte is counted from 1, or from 0
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(view[at:end], type=msgspec.Raw), end, ""
+    return None, at, "JSON is malformed"
 
 
 def _between(data: bytes, at: int, origin: Origin) -> Generator[Record, None, int]:
@@ -388,17 +400,10 @@ def _salvage(data: bytes, at: int, message: str, origin: Origin) -> Iterator[Rec
         if space is None or data[space.start() : space.start() + 1] == b"]":
             break
         begin = space.start()
-        try:
-            msgspec.json.decode(view[begin:], type=msgspec.Raw)
+        raw, start, _ = _value_at(view, begin)
+        if raw is None:
             break
-        except RecursionError:
-            break
-        except msgspec.DecodeError as error:
-            trailing = _TRAILING.search(str(error))
-            if trailing is None:
-                break
-            start = begin + int(trailing[1])
-            items.append(msgspec.json.decode(view[begin:start], type=msgspec.Raw))
+        items.append(raw)
     snapshot = re.match(rb'\s*\{\s*"api_services"\s*:', data[at : at + 100]) is not None
     if snapshot or (not listed and f'"{SNAPSHOT_SCHEMA}"'.encode() in data[at:]):
         yield _cut(origin, len(data), tr("a changegen snapshot that is cut off"), whole=True)
