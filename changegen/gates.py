@@ -47,6 +47,7 @@ __all__ = [
     "parse_gates",
     "spec_at",
     "start",
+    "versions_in_force",
 ]
 
 REGISTRY_COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -471,6 +472,15 @@ def spec_at(
             else msgspec.structs.replace(spec, default=changed)
         )
     return None
+
+
+def versions_in_force(
+    component: str, version: str | Version, sources: GateSources
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Emulated and minimum compatibility version of an instance, as (major, minor) each."""
+    minor = minor_of(version) or "0.0"
+    compat = _compat(component, minor_key(minor), _binary_name(version, minor), sources)
+    return compat.emulated, compat.minimum
 
 
 class _Table:
@@ -948,7 +958,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     hops: tuple[HopForecast, ...] = ()
     """Each minor of the way; one item for a single minor."""
     hop_of: dict[str, str] = {}
-    """Gate → first minor of the way that changes or refuses it."""
+    """Gate of `gates` → first minor of the way in which that happens to it."""
 
     @property
     def starts(self) -> bool | None:
@@ -995,30 +1005,37 @@ def forecast(
             ),
         )
     hops: list[HopForecast] = []
-    previous, hop_of = str(today), dict[str, str]()
+    previous = str(today)
     for minor in next_minors(first, last):
         version = str(target) if minor == last else minor
         settings = after if minor == last else sources
-        hop = HopForecast(
-            today=minor_of(previous) or previous,
-            target=minor,
-            verdict=start(component, version, settings, data, foreign_gates=foreign_gates),
-            gates=_changes(component, previous, version, sources, settings, data),
+        hops.append(
+            HopForecast(
+                today=minor_of(previous) or previous,
+                target=minor,
+                verdict=start(component, version, settings, data, foreign_gates=foreign_gates),
+                gates=_changes(component, previous, version, sources, settings, data),
+            )
         )
-        hops.append(hop)
-        for gate in hop.gates:
-            if gate.kind not in {"unchanged", "set-to-default"}:
-                hop_of.setdefault(gate.gate, minor)
         previous = version
+    gates = _changes(component, str(today), str(target), sources, after, data)
     return Forecast(
         component=component,
         today=first,
         target=last,
         verdict=verdict,
-        gates=_changes(component, str(today), str(target), sources, after, data),
+        gates=gates,
         hops=tuple(hops),
-        hop_of=hop_of,
+        hop_of={gate.gate: hop for gate in gates if (hop := _hop_of(gate, hops))},
     )
+
+
+def _hop_of(gate: GateForecast, hops: Sequence[HopForecast]) -> str | None:
+    """First minor in which a gate meets what is said of it for the whole way, or else changes at all."""
+    changes = [(hop.target, item.kind) for hop in hops for item in hop.gates if item.gate == gate.gate]
+    same = [target for target, kind in changes if kind == gate.kind]
+    other = [target for target, kind in changes if kind != "unchanged"]
+    return (same or other or [None])[0]
 
 
 def _changes(

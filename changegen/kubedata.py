@@ -70,11 +70,11 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overrides: dict[str, dict[str, bool]] = {}
     """Component → version of the spec → its default there (kube-controller-manager and WatchListClient)."""
     components: tuple[str, ...] = ()
-    """Programs whose code reads it: the five components, kubectl, kubeadm, cloud-controller-manager."""
+    """Programs whose own code, or a library that they link, reads it: the five components, cloud-controller-manager,
+    kubeadm, kubectl. Inferred from the sources; every one of the five accepts the gate all the same."""
     origin: GateOrigin = "kubernetes"
     keps: tuple[int, ...] = ()
-    title: str = ""
-    """Short plain statement, where the source has one."""
+    """Numbers of the enhancement proposals that the source names for it."""
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,11 +95,11 @@ class Api(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replacement: str | None = None
     """`group/version/Kind` that takes over."""
     enabled: bool = False
-    """Served with no --runtime-config."""
+    """Served with no --runtime-config and default gates."""
     served: bool = False
-    """Can be served at all by this minor (registered, with storage, and not removed by its lifecycle)."""
+    """Can be served at all by this minor: it has storage, and its lifecycle does not end it here."""
     storage: str | None = None
-    """Version in which this minor writes the resource to etcd by default."""
+    """Group version in which this minor writes the kind to etcd by default."""
     gates: tuple[str, ...] = ()
     """Gates without which the resource is not served, whatever --runtime-config says."""
 
@@ -181,6 +181,8 @@ class MinorData(msgspec.Struct, frozen=True, kw_only=True):
     apis: tuple[Api, ...] = ()
     groups: dict[str, tuple[str, ...]] = {}
     """API group → its registered versions, in priority order."""
+    versions: dict[str, bool] = {}
+    """Group version that --runtime-config can turn → whether it is on by default."""
     flags: dict[str, dict[str, Flag]] = {}
     """Component → flag name → flag."""
     base: BaseVersions | None = None

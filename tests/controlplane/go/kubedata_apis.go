@@ -230,7 +230,7 @@ func providers() []storageProvider {
 	return append([]storageProvider{
 		apiserverinternalrest.StorageProvider{},
 		authenticationrest.RESTStorageProvider{},
-		authorizationrest.RESTStorageProvider{},
+		authorizationrest.RESTStorageProvider{Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
 		certificatesrest.RESTStorageProvider{Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()},

@@ -1,0 +1,531 @@
+"""Served APIs and `--runtime-config`, as kube-apiserver decides them.
+
+Pure, from `KubernetesData`. The rules are those of apiserver `server/resourceconfig/helpers.go`,
+`server/options/api_enablement.go`, `server/deleted_kinds.go` and kube-apiserver's `pkg/controlplane`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+import msgspec
+
+from changegen.gates import Alternative, GateSources, effective, go_parse_bool, go_quote, versions_in_force
+from changegen.kubedata import Api, KubernetesData, load
+from changegen.versions import Version, minor_key, minor_of
+
+__all__ = [
+    "ApiForecast",
+    "ApiForecastKind",
+    "ApiResource",
+    "RuntimeConfigProblem",
+    "RuntimeConfigVerdict",
+    "forecast_apis",
+    "parse_runtime_config",
+    "runtime_config",
+    "served_apis",
+    "stored_versions",
+]
+
+_MATCHERS = {
+    "api/all": re.compile(r""),
+    "api/ga": re.compile(r"^v\d+$"),
+    "api/beta": re.compile(r"^v\d+beta\d+$"),
+    "api/alpha": re.compile(r"^v\d+alpha\d+$"),
+}
+_ALPHA = _MATCHERS["api/alpha"]
+_KUBE_VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
+
+
+class ApiResource(msgspec.Struct, frozen=True, order=True):
+    """One resource of one group version; `group` is empty for the core group."""
+
+    group: str
+    version: str
+    resource: str
+
+    @property
+    def group_version(self) -> str:
+        """`group/version`, or `v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.group_version}/{self.resource}"
+
+
+ProblemKind = Literal[
+    "unknown-group", "unknown-version", "invalid-key", "invalid-value", "only-all-false", "not-introduced"
+]
+
+
+class RuntimeConfigProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault of --runtime-config that stops kube-apiserver, with the message it gives."""
+
+    kind: ProblemKind
+    key: str
+    message: str
+    removed_in: str | None = None
+    """First minor of the data that no longer registers this group version."""
+
+
+class RuntimeConfigVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether kube-apiserver starts with this --runtime-config, and what it then serves."""
+
+    starts: bool | None
+    reason: str = ""
+    problems: tuple[RuntimeConfigProblem, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    """The ways in which it can report the first faults; see `changegen.gates.Alternative`."""
+    served: frozenset[ApiResource] = frozenset()
+    without_effect: tuple[str, ...] = ()
+    """Keys that turn on what has no kind left: accepted, and nothing is served for them."""
+
+    def explains(self, messages: Collection[str]) -> bool:
+        """Whether kube-apiserver can have given just these messages."""
+        return any(alternative.explains(messages) for alternative in self.alternatives)
+
+
+def parse_runtime_config(values: Collection[str]) -> dict[str, str]:
+    """The map that repeated --runtime-config flags add up to; the last value of a key wins.
+
+    cli/flag/configuration_map.go: items split at commas, key and value trimmed, no `=` means an empty value.
+    """
+    found: dict[str, str] = {}
+    for value in values:
+        for item in value.split(","):
+            if item:
+                key, _, text = item.partition("=")
+                found[key.strip()] = text.strip()
+    return found
+
+
+def _priority(version: str) -> tuple[int, int, int]:
+    """Kube-aware order of versions: v2, v1, v2beta1, v1beta2, v1alpha1; higher is preferred."""
+    match = _KUBE_VERSION.match(version)
+    if match is None:
+        return (-1, 0, 0)
+    stage = {None: 2, "beta": 1, "alpha": 0}[match[2]]
+    return (stage, int(match[1]), int(match[3] or 0))
+
+
+class _Config:
+    """ResourceConfig of apiserver server/storage: what is turned on, by version and by resource."""
+
+    def __init__(self, versions: Mapping[str, bool]) -> None:
+        self.versions = dict(versions)
+        self.resources: dict[tuple[str, str], bool] = {}
+        self.explicit_versions: dict[str, bool] = {}
+        self.explicit_resources: dict[tuple[str, str], bool] = {}
+
+    def match(self, pattern: re.Pattern[str], enabled: bool) -> None:
+        for group_version in self.versions:
+            if pattern.search(group_version.rpartition("/")[2]):
+                self.set_version(group_version, enabled)
+
+    def set_version(self, group_version: str, enabled: bool) -> None:
+        self.versions[group_version] = enabled
+        # Turning a version forgets what was said of its resources.
+        for key in [key for key in self.resources if key[0] == group_version]:
+            del self.resources[key]
+
+    def enabled(self, group_version: str, resource: str) -> bool:
+        return self.resources.get((group_version, resource), self.versions.get(group_version, False))
+
+
+def runtime_config(
+    version: str | Version,
+    values: Collection[str] = (),
+    gates: GateSources | None = None,
+    data: KubernetesData | None = None,
+) -> RuntimeConfigVerdict:
+    """What kube-apiserver of this version makes of --runtime-config.
+
+    Args:
+        version: of the binary.
+        values: one item for each time the flag is given.
+        gates: gates and emulated version of the same instance; defaults where None.
+        data: the Kubernetes data; the shipped one by default.
+    """
+    data = data or load()
+    minor = minor_of(version)
+    if minor is None or not data.knows(minor):
+        return RuntimeConfigVerdict(starts=None, reason=f"the data has no Kubernetes {minor or version}")
+    sources = gates or GateSources()
+    facts = data.minor(minor)
+    overrides = parse_runtime_config(values)
+    problems = _validate(minor, overrides, facts.groups, data)
+    if problems:
+        return _stopped(problems, one_of=False)
+    config = _Config(facts.versions)
+    for key, pattern in _MATCHERS.items():
+        if key in overrides:
+            if overrides[key] not in {"true", "false"}:
+                problem = RuntimeConfigProblem(
+                    kind="invalid-value", key=key, message=f"invalid value {key}={overrides[key]}"
+                )
+                return _stopped([problem], one_of=True)
+            config.match(pattern, overrides[key] == "true")
+    problems = _apply(config, minor, overrides, facts.groups, data)
+    if problems:
+        return _stopped(problems, one_of=True)
+    emulated, _ = versions_in_force("kube-apiserver", version, sources)
+    if sources.emulation_forward_compatible:
+        _forward_compatible(config, facts.groups)
+        # What was said of single versions and resources is applied once more on top.
+        _apply(config, minor, overrides, facts.groups, data)
+    served, problems = _served(
+        config, facts.apis, effective("kube-apiserver", version, sources, data), emulated, sources
+    )
+    if problems:
+        return _stopped(problems, one_of=True)
+    without = tuple(
+        key
+        for key, text in overrides.items()
+        if key not in _MATCHERS and _truth(text) and not any(_covers(key, resource) for resource in served)
+    )
+    return RuntimeConfigVerdict(starts=True, served=frozenset(served), without_effect=without)
+
+
+def _truth(text: str) -> bool:
+    return not text or go_parse_bool(text) is True
+
+
+def _covers(key: str, resource: ApiResource) -> bool:
+    parts = key.split("/")
+    return [resource.group, resource.version, resource.resource][: len(parts)] == parts
+
+
+def _stopped(problems: list[RuntimeConfigProblem], *, one_of: bool) -> RuntimeConfigVerdict:
+    messages = frozenset(problem.message for problem in problems)
+    # Keys are a map: where the first fault ends the walk, any of them can be the first.
+    alternative = Alternative(one_of=messages) if one_of else Alternative(every=messages)
+    return RuntimeConfigVerdict(starts=False, problems=tuple(problems), alternatives=(alternative,))
+
+
+def _validate(
+    minor: str, overrides: Mapping[str, str], groups: Mapping[str, tuple[str, ...]], data: KubernetesData
+) -> list[RuntimeConfigProblem]:
+    """APIEnablementOptions.Validate: the shape of the keys, and their groups."""
+    old = minor_key(minor) < (1, 36)
+    if overrides.get("api/all") == "false" and len(overrides) == 1:
+        what = "key" if old else "runtime-config"
+        # 1.34 and 1.35 word it differently.
+        message = f"invalid {what} with only api/all=false"
+        return [RuntimeConfigProblem(kind="only-all-false", key="api/all", message=message)]
+    unknown: list[str] = []
+    for key in overrides:
+        if key in _MATCHERS:
+            continue
+        tokens = key.split("/")
+        if len(tokens) not in {2, 3}:
+            return [
+                RuntimeConfigProblem(
+                    kind="invalid-key", key=key, message=f"runtime-config invalid key {other}"
+                )
+                for other in overrides
+                if other not in _MATCHERS and len(other.split("/")) not in {2, 3}
+            ]
+        if tokens[0] not in groups:
+            unknown.append(tokens[0] if old else f"{tokens[0]}/{tokens[1]}")
+    if not unknown:
+        return []
+    names = unknown if old else sorted(set(unknown))
+    removed = None
+    for other in data.minors:
+        if minor_key(other) < minor_key(minor) and names[0].split("/")[0] in data.minor(other).groups:
+            removed = minor
+    return [
+        RuntimeConfigProblem(
+            kind="unknown-group",
+            key=",".join(names),
+            message=f"unknown api groups {','.join(names)}",
+            removed_in=removed,
+        )
+    ]
+
+
+def _apply(
+    config: _Config,
+    minor: str,
+    overrides: Mapping[str, str],
+    groups: Mapping[str, tuple[str, ...]],
+    data: KubernetesData,
+) -> list[RuntimeConfigProblem]:
+    """applyVersionAndResourcePreferences: single versions, then single resources."""
+    problems: list[RuntimeConfigProblem] = []
+    versions: list[tuple[str, bool]] = []
+    resources: list[tuple[str, str, bool]] = []
+    for key, text in overrides.items():
+        tokens = key.split("/")
+        if key in _MATCHERS or len(tokens) not in {2, 3} or tokens[0] not in groups:
+            continue
+        group, version = tokens[0], tokens[1]
+        shown = f"{group}/{version}" if group else version
+        if version not in groups[group]:
+            problems.append(
+                RuntimeConfigProblem(
+                    kind="unknown-version",
+                    key=key,
+                    message=f"group version {shown} that has not been registered",
+                    removed_in=_removed_in(group, version, minor, data),
+                )
+            )
+            continue
+        enabled = True if not text else go_parse_bool(text)
+        if enabled is None:
+            problems.append(
+                RuntimeConfigProblem(
+                    kind="invalid-value",
+                    key=key,
+                    message=f"invalid value of {key}: {text}, err: strconv.ParseBool: parsing {go_quote(text)}: invalid syntax",
+                )
+            )
+        elif len(tokens) == 2:
+            versions.append((shown, enabled))
+        elif tokens[2].lower() != tokens[2]:
+            problems.append(
+                RuntimeConfigProblem(
+                    kind="invalid-key",
+                    key=key,
+                    message=f"invalid key {key}: group/version/resource and resource is always lowercase plural, not {go_quote(tokens[2])}",
+                )
+            )
+        else:
+            resources.append((shown, tokens[2], enabled))
+    if problems:
+        return problems
+    for group_version, enabled in versions:
+        config.set_version(group_version, enabled)
+        config.explicit_versions[group_version] = enabled
+    for group_version, resource, enabled in resources:
+        config.resources[group_version, resource] = enabled
+        config.explicit_resources[group_version, resource] = enabled
+    return []
+
+
+def _removed_in(group: str, version: str, minor: str, data: KubernetesData) -> str | None:
+    known = [other for other in data.minors if version in data.minor(other).groups.get(group, ())]
+    later = [other for other in data.minors if known and minor_key(other) > minor_key(known[-1])]
+    return later[0] if later and minor_key(known[-1]) < minor_key(minor) else None
+
+
+def _forward_compatible(config: _Config, groups: Mapping[str, tuple[str, ...]]) -> None:
+    """EmulationForwardCompatibleResourceConfig: later versions of what is on are on too, alpha left out."""
+    for group_version, enabled in list(config.versions.items()):
+        group, _, version = group_version.rpartition("/")
+        if not enabled or _ALPHA.match(version):
+            continue
+        for other in sorted(groups.get(group, ()), key=_priority, reverse=True):
+            if other == version:
+                break
+            config.versions[f"{group}/{other}" if group else other] = True
+    for (group_version, resource), enabled in list(config.resources.items()):
+        group, _, version = group_version.rpartition("/")
+        if not enabled or _ALPHA.match(version):
+            continue
+        for other in sorted(groups.get(group, ()), key=_priority, reverse=True):
+            if other == version:
+                break
+            config.resources[f"{group}/{other}" if group else other, resource] = True
+
+
+def _served(
+    config: _Config,
+    apis: tuple[Api, ...],
+    gates: Mapping[str, bool],
+    emulated: tuple[int, int],
+    sources: GateSources,
+) -> tuple[set[ApiResource], list[RuntimeConfigProblem]]:
+    """Providers offer what is on; RemoveUnavailableKinds takes out what is gone or not there yet."""
+    served: set[ApiResource] = set()
+    problems: list[RuntimeConfigProblem] = []
+    offered: dict[tuple[str, str], list[Api]] = {}
+    for api in apis:
+        if (
+            api.resource
+            and config.enabled(api.group_version, api.resource)
+            and all(gates.get(gate, False) for gate in api.gates)
+            and (api.removed is None or minor_key(api.removed) > emulated)
+        ):
+            offered.setdefault((api.group, api.version), []).append(api)
+    lower: dict[str, set[str]] = {}
+    text = f"{emulated[0]}.{emulated[1]}"
+    for (group, version), kinds in sorted(
+        offered.items(), key=lambda item: (item[0][0], _priority(item[0][1]))
+    ):
+        group_version = f"{group}/{version}" if group else version
+        kept = set()
+        for api in kinds:
+            explicit = config.explicit_resources.get((group_version, api.resource), False)
+            forced = explicit or config.explicit_versions.get(group_version, False)
+            if (
+                api.introduced is None
+                or minor_key(api.introduced) <= emulated
+                or (sources.emulation_forward_compatible and api.resource in lower.get(group, ()))
+                or (sources.runtime_config_emulation_forward_compatible and forced)
+            ):
+                kept.add(api.resource)
+            elif explicit:
+                problems.append(
+                    RuntimeConfigProblem(
+                        kind="not-introduced",
+                        key=f"{group_version}/{api.resource}",
+                        message=f"cannot enable resource {group_version}, Resource={api.resource} in runtime-config because it is introduced at "
+                        f"{api.introduced} after the current version {text}. Consider setting --runtime-config-emulation-forward-compatible=true",
+                    )
+                )
+        if not kept and config.explicit_versions.get(group_version, False) and kinds:
+            problems.append(
+                RuntimeConfigProblem(
+                    kind="not-introduced",
+                    key=group_version,
+                    message=f"cannot enable version {group_version} in runtime-config because all the resources have been introduced after "
+                    f"the current version {text}. Consider setting --runtime-config-emulation-forward-compatible=true",
+                )
+            )
+        if not _ALPHA.match(version):
+            lower.setdefault(group, set()).update(kept)
+        served |= {ApiResource(group, version, resource) for resource in kept}
+    return served, problems
+
+
+def served_apis(
+    version: str | Version,
+    values: Collection[str] = (),
+    gates: GateSources | None = None,
+    data: KubernetesData | None = None,
+) -> frozenset[ApiResource]:
+    """Resources that kube-apiserver of this version serves itself; empty where it would not start.
+
+    Custom resources and aggregated APIs are not among them.
+    """
+    return runtime_config(version, values, gates, data).served
+
+
+def stored_versions(version: str | Version, data: KubernetesData | None = None) -> dict[tuple[str, str], str]:
+    """Group and kind → group version in which this version writes it to etcd, with default settings."""
+    data = data or load()
+    return {(api.group, api.kind): api.storage for api in data.apis(version) if api.storage is not None}
+
+
+ApiForecastKind = Literal[
+    "unregistered", "removed", "off", "new", "deprecated", "storage-unreadable", "storage-changed"
+]
+"""What a target does to an API:
+
+- `unregistered`: the target does not know the group version of the kind any more; naming it in --runtime-config stops
+  kube-apiserver.
+- `removed`: known, and no longer served whatever --runtime-config says.
+- `off`: served today, at the target only with --runtime-config or a gate.
+- `new`: not served today.
+- `deprecated`: served by both, deprecated at the target and not today.
+- `storage-unreadable`: objects as today's version writes them cannot be decoded by the target.
+- `storage-changed`: the target writes another version than today's.
+"""
+
+
+class ApiForecast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happens to one kind in one group version, or to one kind in storage."""
+
+    kind: ApiForecastKind
+    group: str
+    version: str
+    api_kind: str
+    resource: str = ""
+    removed: str | None = None
+    replacement: str | None = None
+    storage_today: str | None = None
+    storage_target: str | None = None
+
+
+def forecast_apis(
+    today: str | Version,
+    target: str | Version,
+    values: Collection[str] = (),
+    gates: GateSources | None = None,
+    data: KubernetesData | None = None,
+) -> tuple[ApiForecast, ...]:
+    """What a target version does to the APIs that kube-apiserver serves and to the objects it stores.
+
+    Settings are carried over; a --runtime-config item that would stop the target is left out here (`runtime_config`
+    tells it). Raises `KubernetesDataError` for a minor that the data lacks.
+    """
+    data = data or load()
+    old = {(api.group, api.version, api.kind): api for api in data.apis(today)}
+    new = {(api.group, api.version, api.kind): api for api in data.apis(target)}
+    groups = data.minor(target).groups
+    kept = tuple(
+        item
+        for value in values
+        for item in value.split(",")
+        if item.split("=")[0].strip() in _MATCHERS or _known(item.split("=")[0].strip(), groups)
+    )
+    served_today = served_apis(today, values, gates, data)
+    served_target = served_apis(target, kept, gates, data)
+    found: list[ApiForecast] = []
+
+    def add(kind: ApiForecastKind, api: Api, **more: str | None) -> None:
+        found.append(
+            ApiForecast(
+                kind=kind,
+                group=api.group,
+                version=api.version,
+                api_kind=api.kind,
+                resource=api.resource,
+                removed=api.removed,
+                replacement=api.replacement,
+                **more,
+            )
+        )
+
+    for key, api in old.items():
+        if not api.resource:
+            continue
+        later = new.get(key)
+        was = ApiResource(api.group, api.version, api.resource) in served_today
+        stays = ApiResource(api.group, api.version, api.resource) in served_target
+        if later is None or (not later.resource and api.served):
+            add("unregistered" if api.version not in groups.get(api.group, ()) else "removed", api)
+        elif api.served and not later.served:
+            add("removed", later)
+        elif was and not stays:
+            add("off", later)
+        elif was and stays and _deprecated(later, target) and not _deprecated(api, today):
+            add("deprecated", later)
+    for key, api in new.items():
+        resource = ApiResource(api.group, api.version, api.resource)
+        if api.resource and resource in served_target and resource not in served_today:
+            add("new", api)
+        del key
+    stored_then, stored_now = stored_versions(today, data), stored_versions(target, data)
+    for (group, kind), storage in sorted(stored_then.items()):
+        version = storage.rpartition("/")[2]
+        owner = storage.rpartition("/")[0]
+        if group != owner:
+            continue
+        readable = (group, version, kind) in new
+        if readable and stored_now.get((group, kind)) == storage:
+            continue
+        found.append(
+            ApiForecast(
+                kind="storage-changed" if readable else "storage-unreadable",
+                group=group,
+                version=version,
+                api_kind=kind,
+                storage_today=storage,
+                storage_target=stored_now.get((group, kind)),
+            )
+        )
+    return tuple(sorted(found, key=lambda item: (item.group, item.version, item.api_kind, item.kind)))
+
+
+def _known(key: str, groups: Mapping[str, tuple[str, ...]]) -> bool:
+    tokens = key.split("/")
+    return len(tokens) in {2, 3} and tokens[1] in groups.get(tokens[0], ())
+
+
+def _deprecated(api: Api, version: str | Version) -> bool:
+    minor = minor_of(version)
+    return api.deprecated is not None and minor is not None and minor_key(api.deprecated) <= minor_key(minor)

@@ -1,0 +1,1 @@
+"""Generates the Kubernetes facts that changegen ships."""
