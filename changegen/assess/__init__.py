@@ -22,6 +22,7 @@ import msgspec
 
 from changegen.assess.codes import MODULES
 from changegen.assess.context import Context
+from changegen.assess.policy import accept
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
@@ -106,11 +107,18 @@ def sort_key(finding: Finding) -> tuple[Any, ...]:
     )
 
 
-def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData) -> Assessment:
-    """Assesses a snapshot against a profile with the Kubernetes data; the same input gives the same value."""
+def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData, *, day: str = "") -> Assessment:
+    """Assesses a snapshot against a profile with the Kubernetes data; the same input gives the same value.
+
+    Args:
+        snapshot: The reading.
+        profile: The target, resolved.
+        data: What each Kubernetes minor knows.
+        day: The day (`2027-01-31`) by which acceptances expire; the day of the reading by default.
+    """
     ctx = Context(snapshot, profile, data)
     parts = modules()
-    found = [item for module in parts for item in module.findings(ctx)]
+    found = accept(ctx, (item for module in parts for item in module.findings(ctx)), day)
     findings = tuple(_numbered(sorted(found, key=sort_key)))
     blockers = Counter(_hop(item) for item in findings if item.severity == "blocking")
     hops = tuple(

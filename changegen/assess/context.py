@@ -436,6 +436,11 @@ class Context:
         key = ("parse", component.component, msgspec.json.encode(sources))
         return self._cached(key, lambda: parse_gates(component.component, sources))
 
+    def named_gates(self, component: str, sources: GateSources) -> dict[str, bool]:
+        """Gates that these sources set, as the component reads them; AllAlpha and AllBeta stand for themselves."""
+        key = ("parse", component, msgspec.json.encode(sources))
+        return self._cached(key, lambda: parse_gates(component, sources)).values
+
     def forecast_of(self, component: Component) -> Forecast | None:
         """Forecast of an instance's gates; None where its gates or versions are not known, or it does not move.
 

@@ -118,21 +118,6 @@ LEFT_PART = Code(
     meaning="The kube-apiservers run the target, etcd is older than what kubeadm of the target brings.",
     remedy="Move the etcd members, one at a time.",
 )
-WISH_UNMET = Code(
-    code="CG-VERSION-010",
-    title="Component not at the wished version",
-    severity="warning",
-    meaning="The kube-apiservers run the target, a component for which the profile names a version of its own does not.",
-    remedy="Move it, or correct the profile.",
-)
-UNPROVEN = Code(
-    code="CG-VERSION-011",
-    title="Version of a component cannot be told",
-    severity="info",
-    others=("warning",),
-    meaning="The profile asks for a version of a component whose instances show none.",
-    remedy="Read the version on the machine that runs it.",
-)
 CODES = (
     DATA_NEWER,
     PATCH_NEWER,
@@ -142,8 +127,6 @@ CODES = (
     SKIPS,
     DOWNGRADE,
     PATCH_MIX,
-    WISH_UNMET,
-    UNPROVEN,
     LEFT_PROXY,
     LEFT_COREDNS,
     LEFT_KUBEADM,
