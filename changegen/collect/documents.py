@@ -192,7 +192,7 @@ class ListSeen(msgspec.Struct, frozen=True, kw_only=True):
     """A kind was listed in the capture, with ``count`` items; zero is an answer.
 
     ``api_version`` is empty when an untyped empty list does not tell it. ``namespace`` is None for a list that is not
-    known to be of one namespace only. ``complete`` is False when the list was cut or not all of its items were read.
+    known to be of one namespace only, and empty for one of a single namespace that nothing tells. ``complete`` is False when the list was cut or not all of its items were read.
     """
 
     group: str

@@ -38,9 +38,9 @@ _SHORT_COMPONENTS = {
 
 _NO_SOURCE = re.compile(
     r"""(?:^|/)(?:
-        \.[^/]+                                              # hidden
-      | (?:pod)?logs?/.*                                     # folders of logs
-      | (?:audit_logs|host_service_logs|pod_network_connectivity_check|plugins|__MACOSX)/.*
+        \.[^/]+(?:/.*)?                                      # hidden
+      | (?:audit_logs|host_service_logs|pod_network_connectivity_check|__MACOSX)/.*
+      | plugins/[^/]+/(?:results|sonobuoy_results|definition|errors).*
       | [^/]*\blogs?(?:\.txt|\.json)?
       | (?:timestamp|event-filter\.html)
       | [^/]+\.(?:log|pprof|html?|png|svg|gif|jpe?g|pdf|css|js|md|rst|sh|py|go|tmpl|xml|sqlite|db|core|so|exe|whl)
@@ -52,12 +52,15 @@ _CREDENTIALS = re.compile(
     r"""(?:^|/)(?:
         [^/]+\.(?:key|pem|crt|cer|p12|pfx|kubeconfig)
       | kubeconfig(?:\.ya?ml)?
-      | secrets?(?:/.*|\.(?:json|ya?ml)(?:\.gz)?)
+      | secrets?\.(?:json|ya?ml)(?:\.gz)?
       | [^/]*_secrets\.json
       | (?:full-cluster-state|[^/]+\.rkestate)(?:\.json|\.ya?ml)?
     )$""",
     re.VERBOSE | re.IGNORECASE,
 )
+# A namespace may be called logs or secrets too: then its lists are read all the same.
+_LOG_FOLDER = re.compile(r"(?:^|/)(?:pod)?logs?/", re.IGNORECASE)
+_SECRET_FOLDER = re.compile(r"(?:^|/)secrets/", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.(?:json|ya?ml|txt|prom|metrics|out|raw)$", re.IGNORECASE)
 _SONOBUOY = re.compile(r"^(?P<group>[a-z0-9.-]+)_(?P<version>v\d\w*)_(?P<resource>[a-z0-9]+)$")
 _BY_SINGULAR = {kind.lower(): resource for resource, (_, kind, _) in RESOURCES.items()}
@@ -85,12 +88,21 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_source(path: str) -> bool:
     """Return False for logs, pictures, hidden files and the like, which are not opened."""
-    return _NO_SOURCE.search(path) is None
+    if _NO_SOURCE.search(path) is not None:
+        return False
+    return _LOG_FOLDER.search(path) is None or _is_list_name(path)
 
 
 def holds_credentials(path: str) -> bool:
     """Return True for Secrets, keys and kubeconfigs by name; they are not opened."""
-    return _CREDENTIALS.search(path) is not None
+    if _CREDENTIALS.search(path) is not None:
+        return True
+    return _SECRET_FOLDER.search(path) is not None and not _is_list_name(path)
+
+
+def _is_list_name(path: str) -> bool:
+    stem = path.rpartition("/")[2].partition(".")[0].lower().replace("-", "")
+    return stem in RESOURCES and stem != "secrets"
 
 
 def layout_of(paths: Iterable[str]) -> str:

@@ -106,6 +106,8 @@ class Origin(NamedTuple):
     hints: Hints = Hints()
     file: str = ""
     """The file itself, where ``place`` is inside it."""
+    stream: bool = False
+    """One of several values of a file, as ``kubectl cluster-info dump`` writes a list for each namespace."""
 
 
 # ------------------------------------------------------------------------------------------------------------ encoding
@@ -217,9 +219,7 @@ def read_text(data: bytes, origin: Origin) -> Iterator[Record]:
         yield Problem(
             place=place,
             reason=Reason.MASKED,
-            detail=tr(
-                "{n} values are masked by the tool that made the capture", n=data.count(b"***HIDDEN***")
-            ),
+            detail=tr("values masked by the tool that made the capture: {n}", n=data.count(b"***HIDDEN***")),
             failed=False,
         )
     known = list(_endpoint_text(data, origin))
@@ -265,6 +265,7 @@ def _endpoint_text(data: bytes, origin: Origin) -> Iterator[Record]:
         role = "metrics"
     elif re.match(r"\[[+-]\]\S+ (?:ok|failed)", head):
         low = origin.place.lower()
+        low += head.rstrip().rpartition("\n")[2]
         role = "livez" if "livez" in low else "healthz" if "healthz" in low else "readyz"
     if role is not None:
         text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")
@@ -324,7 +325,9 @@ def read_json(data: bytes, origin: Origin, start: int = 0) -> Iterator[Record]:
             return
         place = origin.place if at == 0 or (end == size and at == start) else f"{origin.place} byte {at}"
         try:
-            yield from value_records(raw, origin._replace(place=place))
+            yield from value_records(
+                raw, origin._replace(place=place, file=origin.place, stream=end < size or at > start)
+            )
         except (msgspec.DecodeError, RecursionError) as error:
             yield _syntax(place, tr("it is not valid JSON: {problem}", problem=str(error)), origin)
         at = end
@@ -491,7 +494,7 @@ def read_yaml(data: bytes, origin: Origin) -> Iterator[Record]:
             )
         value = document.value
         last = number == len(documents) - 1
-        sub = origin._replace(place=at, file=place)
+        sub = origin._replace(place=at, file=place, stream=len(documents) > 1)
         if document.trouble is not None:
             if isinstance(value, dict) and isinstance(value.get("items"), list):
                 kind, api_version = _text(value.get("kind")), _text(value.get("apiVersion"))
@@ -867,7 +870,7 @@ def list_records(
             api_version=item_version,
             place=place,
             count=count,
-            namespace=_namespace(items, item_kind, group, hints),
+            namespace=_namespace(items, item_kind, group, origin, typed=bool(typed)),
             complete=complete,
         )
 
@@ -885,27 +888,36 @@ def _item_head(item: Any) -> _ItemHead | None:
     return _ItemHead(apiVersion=_text(item.get("apiVersion")), kind=_text(item.get("kind")))
 
 
-def _namespace(items: list[Any], kind: str, group: str, hints: Hints) -> str | None:
-    """Return the one namespace of a list, where the capture's layout or the file's name and all items say it."""
-    resource = resource_name(group, kind).partition(".")[0]
-    known = RESOURCES.get(resource)
+def _namespace(items: list[Any], kind: str, group: str, origin: Origin, *, typed: bool) -> str | None:
+    """Return the one namespace of a list, where the capture's layout or the file's name and all items say it.
+
+    In a stream of typed lists each may be of one namespace: then it is what its items say, and empty for an empty list.
+    """
+    hints = origin.hints
+    known = RESOURCES.get(resource_name(group, kind).partition(".")[0])
     if known is not None and known[0] == group and not known[2]:
         return None
     if hints.namespace:
         return hints.namespace
-    if not hints.maybe_namespace or kind != hints.kind:
+    named = bool(hints.maybe_namespace) and kind == hints.kind
+    if not named and not (origin.stream and typed):
         return None
+    found: set[str] = set()
     for item in items:
         try:
-            if isinstance(item, msgspec.Raw):
-                placed = msgspec.json.decode(item, type=_Placed)
-            else:
-                placed = msgspec.convert(item, _Placed)
+            placed = (
+                msgspec.json.decode(item, type=_Placed)
+                if isinstance(item, msgspec.Raw)
+                else msgspec.convert(item, _Placed)
+            )
         except msgspec.MsgspecError:
             return None
-        if placed.metadata is None or placed.metadata.namespace != hints.maybe_namespace:
-            return None
-    return hints.maybe_namespace
+        found.add(placed.metadata.namespace if placed.metadata else "")
+    if named:
+        return hints.maybe_namespace if found <= {hints.maybe_namespace} else None
+    if not found:
+        return ""
+    return found.pop() or None if len(found) == 1 else None
 
 
 def _array(items: list[Any], origin: Origin, lines: tuple[int, ...]) -> Iterator[Record]:
