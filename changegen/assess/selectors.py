@@ -622,7 +622,8 @@ def _method(target: Any, name: str, values: list[Any]) -> Any:
         raise _Unknown
     other: Any = values[0] if len(values) == 1 else None
     if isinstance(target, Quantity | _SemVer) and type(other) is type(target):
-        a, b = target.key, other.key
+        a: Any = target.key
+        b: Any = other.key
         answers: dict[str, Any] = {
             "compareTo": (a > b) - (a < b),
             "isGreaterThan": a > b,

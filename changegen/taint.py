@@ -1,0 +1,624 @@
+"""Whom a device taint would hit: the blast radius of a DeviceTaintRule or of a driver's taint, and its rollout. Pure.
+
+What the components do, read in their source (1.35.4 to 1.37.2):
+
+- The eviction controller (kube-controller-manager) matches a rule's selector with the driver, pool and device of each
+  **allocation**, published or not; no selector at all matches nothing. It deletes Pods, asks no PodDisruptionBudget, and
+  spares a device only for a toleration in the allocation result whose effect is `NoExecute`, spelled out.
+- The scheduler (its slice tracker) takes no selector for every device until 1.37.0, for none from 1.37.1 on.
+- The claim that the scheduler makes for extended resources has no tolerations.
+- A change of the effect sets timeAdded anew, and tolerationSeconds run from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from changegen.assess.dra import (
+    DeviceId,
+    DeviceIndex,
+    comes_back,
+    owner_text,
+    rule_selects,
+    tolerates_device_taint,
+)
+from changegen.i18n import tr
+from changegen.model.base import Model
+from changegen.model.snapshot import AllocatedDevice, Snapshot, TaintRule
+from changegen.model.ticket import Command
+from changegen.versions import Version, try_version
+
+__all__ = [
+    "EFFECTS",
+    "EvictedPod",
+    "Rollout",
+    "SelectedDevice",
+    "Share",
+    "TaintBlast",
+    "blast_radius",
+    "driver_taints",
+    "existing_rules",
+    "lines",
+    "missing_selector",
+    "rollout",
+    "rule_yaml",
+]
+
+EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
+FIXED_SELECTOR: Final = (1, 37, 1)
+"""First release whose scheduler takes a missing selector for none (changelog of 1.37.1)."""
+
+
+class SelectedDevice(Model, frozen=True, kw_only=True):
+    """A device that the taint is put on."""
+
+    driver: str
+    pool: str
+    device: str
+    node: str = ""
+    published: bool = True
+    """False: allocated, and in no slice that counts."""
+    allocated: bool = False
+    claims: tuple[str, ...] = ()
+    """`namespace/name` of the claims that hold it."""
+
+
+class EvictedPod(Model, frozen=True, kw_only=True):
+    """A Pod that holds a selected device, and what NoExecute does to it."""
+
+    namespace: str
+    name: str
+    node: str = ""
+    owner: str = ""
+    """`Deployment/train`; empty: a bare Pod."""
+    comes_back: bool = False
+    """Something makes a new Pod."""
+    claims: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    extended_resource: bool = False
+    """It asked for an extended resource: its claim has no tolerations."""
+    outcome: Literal["evicted", "evicted-later", "stays", "not-scheduled", "unknown"]
+    """unknown: the Pod is named by the claim and was not read."""
+    seconds: int | None = None
+    """evicted-later: seconds after the rule's timeAdded."""
+
+
+class Share(Model, frozen=True, kw_only=True):
+    """How many of a node's or pool's devices are selected."""
+
+    what: Literal["node", "pool"]
+    driver: str
+    name: str
+    selected: int
+    total: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.total > 0 and self.selected == self.total
+
+
+class TaintBlast(Model, frozen=True, kw_only=True):
+    """What a device taint reaches. Counts are of this reading; the cluster goes on."""
+
+    rule: TaintRule
+    source: Literal["rule", "driver", "planned"] = "planned"
+    devices: tuple[SelectedDevice, ...] = ()
+    pods: tuple[EvictedPod, ...] = ()
+    shares: tuple[Share, ...] = ()
+    scheduling_all: bool | None = False
+    """The scheduler takes the missing selector for every device; None: not known of this release."""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
+    """Kinds that were not read: what they would add is not here."""
+
+    @property
+    def published(self) -> int:
+        """Devices selected that a slice publishes."""
+        return sum(1 for device in self.devices if device.published)
+
+    @property
+    def allocated(self) -> int:
+        """Devices selected that a claim holds."""
+        return sum(1 for device in self.devices if device.allocated)
+
+    @property
+    def evicted(self) -> tuple[EvictedPod, ...]:
+        """Pods that NoExecute deletes, at once or later; those that were not read among them."""
+        return tuple(pod for pod in self.pods if pod.outcome in {"evicted", "evicted-later", "unknown"})
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Namespaces of the Pods that would be evicted."""
+        return tuple(sorted({pod.namespace for pod in self.evicted}))
+
+
+class Rollout(Model, frozen=True, kw_only=True):
+    """One step of bringing a taint out."""
+
+    title: str
+    commands: tuple[Command, ...]
+    go_on: str
+    stop: str = ""
+
+
+def missing_selector(version: str | Version | None) -> bool | None:
+    """Whether the scheduler of a release takes a rule without a selector for one of every device.
+
+    None where the release is not known, or is a patch of a minor before 1.37 newer than those that were read.
+    """
+    known = version if isinstance(version, Version) else try_version(version)
+    if known is None or known.patch is None:
+        return None
+    if (known.major, known.minor, known.patch) >= FIXED_SELECTOR:
+        return False
+    read = {(1, 34): 4, (1, 35): 4, (1, 36): 3, (1, 37): 0}
+    newest = read.get((known.major, known.minor))
+    return True if newest is not None and known.patch <= newest else None
+
+
+def _scheduler_versions(snapshot: Snapshot) -> tuple[str, ...]:
+    found = {
+        component.running_version or component.version
+        for component in snapshot.components
+        if component.component == "kube-scheduler" and component.belongs_to == "this cluster"
+    }
+    known = {version for version in found if try_version(version) is not None}
+    if not known and snapshot.cluster.server_version:
+        known = {snapshot.cluster.server_version}
+    return tuple(sorted(known))
+
+
+def _stay(result: AllocatedDevice, rule: TaintRule) -> tuple[bool, int | None, bool]:
+    """(spared for ever, seconds, a toleration that only counts for scheduling) of one allocated device."""
+    seconds: int | None = None
+    scheduling_only = False
+    for toleration in result.tolerations:
+        if not tolerates_device_taint(toleration, rule.key, rule.value, "NoExecute"):
+            continue
+        if toleration.effect != "NoExecute":
+            scheduling_only = True
+            continue
+        if toleration.seconds is None:
+            return True, None, False
+        seconds = max(toleration.seconds, 0) if seconds is None else min(seconds, max(toleration.seconds, 0))
+    return False, seconds, scheduling_only and seconds is None
+
+
+def blast_radius(
+    snapshot: Snapshot,
+    rule: TaintRule,
+    *,
+    version: str | None = None,
+    source: Literal["rule", "driver", "planned"] = "planned",
+    index: DeviceIndex | None = None,
+) -> TaintBlast:
+    """What a rule reaches in a snapshot, and what NoExecute would do whatever its effect is now.
+
+    Args:
+        snapshot: The reading.
+        rule: A rule of the cluster, or one that is planned.
+        version: Release by which a missing selector is judged; None: every scheduler of the snapshot.
+        source: Where the taint comes from.
+        index: The index of this snapshot where the caller has it already.
+    """
+    at = index or DeviceIndex(snapshot)
+    chosen = [
+        key
+        for key in dict.fromkeys((*at.devices, *at.holdings))
+        if rule_selects(rule, key.driver, key.pool, key.device)
+    ]
+    return _blast(snapshot, at, rule, chosen, version, source)
+
+
+def _blast(
+    snapshot: Snapshot,
+    at: DeviceIndex,
+    rule: TaintRule,
+    chosen: Iterable[DeviceId],
+    version: str | None,
+    source: Literal["rule", "driver", "planned"],
+) -> TaintBlast:
+    chosen = sorted(chosen)
+    devices = []
+    affected: defaultdict[tuple[str, str], list[tuple[DeviceId, AllocatedDevice, str, bool]]] = defaultdict(
+        list
+    )
+    unread: defaultdict[tuple[str, str], list[tuple[DeviceId, AllocatedDevice, str, bool]]] = defaultdict(
+        list
+    )
+    for key in chosen:
+        device = at.devices.get(key)
+        holdings = at.holdings.get(key, ())
+        node = (device.node or "") if device is not None else ""
+        devices.append(
+            SelectedDevice(
+                driver=key.driver,
+                pool=key.pool,
+                device=key.device,
+                node=node or next((h.claim.node for h in holdings if h.claim.node), ""),
+                published=device is not None,
+                allocated=bool(holdings),
+                claims=tuple(sorted({f"{h.claim.namespace}/{h.claim.name}" for h in holdings})),
+            )
+        )
+        for holding in holdings:
+            entry = (key, holding.result, holding.claim.name, holding.claim.extended_resource)
+            for pod in holding.pods:
+                affected[pod.namespace, pod.name].append(entry)
+            for name in holding.unread_pods:
+                unread[holding.claim.namespace, name].append(entry)
+    pods = [
+        *(_evicted(at, rule, *identity, entries) for identity, entries in affected.items()),
+        *(_unread(*identity, entries) for identity, entries in unread.items()),
+    ]
+    pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.outcome))
+    blast = TaintBlast(
+        rule=rule,
+        source=source,
+        devices=tuple(devices),
+        pods=tuple(pods),
+        shares=_shares(at, chosen),
+        scheduling_all=_scheduling_all(snapshot, rule, version),
+        unobserved=tuple(
+            kind
+            for kind in ("resourceslices.resource.k8s.io", "resourceclaims.resource.k8s.io", "pods")
+            if kind not in snapshot.kinds_read
+        ),
+    )
+    scheduling_only = any(
+        _stay(result, rule)[2] for entries in affected.values() for _, result, _, _ in entries
+    )
+    return msgspec.structs.replace(
+        blast,
+        notes=tuple(_notes(blast, scheduling_only)),
+        warnings=tuple(_warnings(snapshot, blast, version)),
+    )
+
+
+def _evicted(
+    at: DeviceIndex,
+    rule: TaintRule,
+    namespace: str,
+    name: str,
+    entries: list[tuple[DeviceId, AllocatedDevice, str, bool]],
+) -> EvictedPod:
+    pod = at.pods[namespace, name]
+    outcome: Literal["evicted", "evicted-later", "stays", "not-scheduled", "unknown"] = "stays"
+    earliest: int | None = None
+    for _, result, _, _ in entries:
+        forever, seconds, _ = _stay(result, rule)
+        if forever:
+            continue
+        earliest = (seconds or 0) if earliest is None else min(earliest, seconds or 0)
+    if earliest is not None:
+        outcome = "evicted" if earliest == 0 else "evicted-later"
+    if not pod.node:
+        outcome, earliest = "not-scheduled", None
+    return EvictedPod(
+        namespace=namespace,
+        name=name,
+        node=pod.node,
+        owner=owner_text(pod.owner),
+        comes_back=comes_back(pod.owner),
+        claims=tuple(sorted({claim for _, _, claim, _ in entries})),
+        devices=tuple(sorted({str(key) for key, _, _, _ in entries})),
+        extended_resource=any(extended for _, _, _, extended in entries),
+        outcome=outcome,
+        seconds=earliest or None,
+    )
+
+
+def _unread(
+    namespace: str, name: str, entries: list[tuple[DeviceId, AllocatedDevice, str, bool]]
+) -> EvictedPod:
+    return EvictedPod(
+        namespace=namespace,
+        name=name,
+        claims=tuple(sorted({claim for _, _, claim, _ in entries})),
+        devices=tuple(sorted({str(key) for key, _, _, _ in entries})),
+        extended_resource=any(extended for _, _, _, extended in entries),
+        outcome="unknown",
+    )
+
+
+def _shares(at: DeviceIndex, chosen: Iterable[DeviceId]) -> tuple[Share, ...]:
+    selected_nodes: Counter[tuple[str, str]] = Counter()
+    selected_pools: Counter[tuple[str, str]] = Counter()
+    for key in chosen:
+        device = at.devices.get(key)
+        if device is None:
+            continue
+        selected_pools[key.driver, key.pool] += 1
+        if device.node:
+            selected_nodes[key.driver, device.node] += 1
+    totals = Counter((key.driver, device.node) for key, device in at.devices.items() if device.node)
+    rows = [
+        Share(what="node", driver=driver, name=node, selected=n, total=totals[driver, node])
+        for (driver, node), n in selected_nodes.items()
+    ]
+    rows.extend(
+        Share(what="pool", driver=driver, name=pool, selected=n, total=len(at.pools[driver, pool].devices))
+        for (driver, pool), n in selected_pools.items()
+    )
+    return tuple(sorted(rows, key=lambda share: (share.what, share.driver, share.name)))
+
+
+def _scheduling_all(snapshot: Snapshot, rule: TaintRule, version: str | None) -> bool | None:
+    if rule.selector != "none":
+        return False
+    answers = [missing_selector(v) for v in ((version,) if version else _scheduler_versions(snapshot))]
+    if any(answers):
+        return True
+    return None if not answers or None in answers else False
+
+
+def _notes(blast: TaintBlast, scheduling_only: bool) -> Iterator[str]:
+    rule = blast.rule
+    if rule.effect == "None":
+        yield tr("Effect None informs only: no Pod is kept away and none is evicted")
+    elif rule.effect == "NoSchedule":
+        yield tr("Effect NoSchedule keeps new claims away; Pods that hold a device stay")
+    elif rule.effect == "NoExecute":
+        yield tr("Effect NoExecute keeps new claims away and deletes the Pods that hold a device")
+    else:
+        yield tr("Effect {effect} is not known; it counts as None", effect=rule.effect)
+    if blast.evicted:
+        yield tr("PodDisruptionBudgets are not asked: the eviction controller deletes Pods")
+    extended = [pod for pod in blast.evicted if pod.extended_resource]
+    if extended:
+        yield tr(
+            "{n} of the Pods ask for an extended resource: the claim that the scheduler makes has no tolerations, "
+            "so they cannot stay",
+            n=len(extended),
+        )
+    if any(pod.outcome == "evicted-later" for pod in blast.pods):
+        yield tr(
+            "tolerationSeconds run from the taint's timeAdded, and a change of the effect sets that anew"
+        )
+    if scheduling_only:
+        yield tr(
+            "A toleration without an effect counts for scheduling only: to stay in spite of NoExecute it must say NoExecute"
+        )
+    if any(device.allocated and not device.published for device in blast.devices):
+        yield tr("Devices that no slice publishes and claims hold are matched by name all the same")
+
+
+def _warnings(snapshot: Snapshot, blast: TaintBlast, version: str | None) -> Iterator[str]:
+    rule = blast.rule
+    if rule.selector == "all":
+        yield tr("The selector is empty: it takes every device of every driver")
+    if rule.selector == "none":
+        versions = version or ", ".join(_scheduler_versions(snapshot)) or tr("unknown")
+        if blast.scheduling_all:
+            yield tr(
+                "There is no selector: by the API that is no device, but the scheduler of {versions} takes it for every "
+                "device (fixed in 1.37.1); no Pod is evicted, and no new claim gets any device",
+                versions=versions,
+            )
+        elif blast.scheduling_all is None:
+            yield tr(
+                "There is no selector: no device by the API; schedulers before 1.37.1 took it for every device, and what "
+                "{versions} does is not known",
+                versions=versions,
+            )
+        else:
+            yield tr("There is no selector: it takes no device")
+    for text in rule.other_selectors:
+        yield tr(
+            "{field} is no field of a selector since 1.35: it is dropped, and what is left selects",
+            field=text.partition("=")[0] if "=" in text else text.partition(":")[0],
+        )
+    if (
+        rule.selector == "some"
+        and not blast.devices
+        and "resourceslices.resource.k8s.io" in snapshot.kinds_read
+    ):
+        yield tr(
+            "The rule selects no device that is published or allocated: look at the names of driver, pool and device"
+        )
+    for share in blast.shares:
+        if share.what == "node" and share.whole:
+            yield tr(
+                "All {n} devices of {driver} on node {node} are selected: nothing of it is left there",
+                n=share.total,
+                driver=share.driver,
+                node=share.name,
+            )
+    bare = [pod for pod in blast.evicted if pod.outcome != "unknown" and not pod.comes_back]
+    if bare:
+        yield tr(
+            "Nothing makes these Pods again: {pods}",
+            pods=", ".join(f"{pod.namespace}/{pod.name}" for pod in bare),
+        )
+
+
+def existing_rules(snapshot: Snapshot, index: DeviceIndex | None = None) -> tuple[TaintBlast, ...]:
+    """The blast radius of every rule of the cluster."""
+    at = index or DeviceIndex(snapshot)
+    return tuple(blast_radius(snapshot, rule, source="rule", index=at) for rule in snapshot.taint_rules)
+
+
+def driver_taints(snapshot: Snapshot, index: DeviceIndex | None = None) -> tuple[TaintBlast, ...]:
+    """The blast radius of the taints that drivers set in their slices, one for each driver, key, value and effect."""
+    at = index or DeviceIndex(snapshot)
+    groups: defaultdict[tuple[str, str, str, str], list[DeviceId]] = defaultdict(list)
+    added: dict[tuple[str, str, str, str], str] = {}
+    for key, device in at.devices.items():
+        for taint in device.taints:
+            group = (key.driver, taint.key, taint.value, taint.effect)
+            groups[group].append(key)
+            added[group] = max(added.get(group, ""), taint.time_added)
+    found = []
+    for group, keys in sorted(groups.items()):
+        driver, name, value, effect = group
+        rule = TaintRule(
+            name="",
+            selector="some",
+            driver=driver,
+            key=name,
+            value=value,
+            effect=effect,
+            time_added=added[group],
+        )
+        found.append(_blast(snapshot, at, rule, keys, None, "driver"))
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ output
+
+_BARE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-/_")
+_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "~"})
+
+
+def _scalar(text: str) -> str:
+    """A string as YAML: bare where no reader can take it for anything else, else in double quotes."""
+    plain = (
+        bool(text)
+        and text[0].isalpha()
+        and set(text) <= _BARE
+        and text.lower() not in _WORDS
+        and not text.endswith(":")
+    )
+    return text if plain else msgspec.json.encode(text).decode()
+
+
+def _rule_version(snapshot: Snapshot | None) -> str:
+    if snapshot is not None:
+        for version in ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
+            for api in snapshot.apis:
+                if api.group_version == version and any(
+                    r.kind == "DeviceTaintRule" for r in api.resources or ()
+                ):
+                    return version
+    return "resource.k8s.io/v1"
+
+
+def rule_yaml(rule: TaintRule, snapshot: Snapshot | None = None, effect: str | None = None) -> str:
+    """The rule as YAML to apply, in the newest version that the cluster serves (v1 where discovery does not tell)."""
+    out = [
+        f"apiVersion: {_rule_version(snapshot)}",
+        "kind: DeviceTaintRule",
+        "metadata:",
+        f"  name: {_scalar(rule.name or 'device-maintenance')}",
+        "spec:",
+    ]
+    if rule.selector != "none":
+        fields = [
+            f"    {name}: {_scalar(value)}"
+            for name, value in (("driver", rule.driver), ("pool", rule.pool), ("device", rule.device))
+            if value
+        ]
+        out.extend(["  deviceSelector:", *fields] if fields else ["  deviceSelector: {}"])
+    out.extend(["  taint:", f"    key: {_scalar(rule.key)}"])
+    if rule.value:
+        out.append(f"    value: {_scalar(rule.value)}")
+    shown = rule.effect if effect is None else effect
+    out.append(f'    effect: "{shown}"' if shown == "None" else f"    effect: {_scalar(shown)}")
+    return "\n".join(out) + "\n"
+
+
+def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
+    """Steps from looking on to taking the rule away again; nothing of it is run by this tool."""
+    rule = blast.rule
+    name = rule.name or "device-maintenance"
+    condition = (
+        f"kubectl get devicetaintrule {name} -o "
+        "jsonpath='{range .status.conditions[*]}{.type} {.status} {.reason} {.message}{\"\\n\"}{end}'"
+    )
+    allocations = (
+        "kubectl get resourceclaims -A -o "
+        "jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{range .status.allocation.devices.results[*]} "
+        '{.driver}/{.pool}/{.device}{end}{"\\n"}{end}\''
+    )
+    owners = sorted({f"{pod.namespace}/{pod.owner or pod.name}" for pod in blast.evicted})
+
+    def read(text: str) -> Command:
+        return Command(text=text, runs="read")
+
+    def write(text: str) -> Command:
+        return Command(text=text, runs="write")
+
+    def effect(value: str) -> Command:
+        patch = msgspec.json.encode({"spec": {"taint": {"effect": value}}}).decode()
+        return write(f"kubectl patch devicetaintrule {name} --type merge -p '{patch}'")
+
+    return (
+        Rollout(
+            title=tr("Apply the rule with effect None and read its condition"),
+            commands=(write(f"kubectl apply -f {name}.yaml"), read(condition)),
+            go_on=tr(
+                "Condition EvictionInProgress is False with reason NoEffect and says {published} devices selected, {allocated} "
+                "allocated, {pods} Pods",
+                published=blast.published,
+                allocated=blast.allocated,
+                pods=len(blast.evicted),
+            ),
+            stop=tr(
+                "Other numbers: they are written once for each change of the rule, so change or make it again, and look "
+                "at the selector"
+            ),
+        ),
+        Rollout(
+            title=tr("Set effect NoSchedule and see that a new Pod gets another device"),
+            commands=(effect("NoSchedule"), read(condition), read(allocations)),
+            go_on=tr("Reason OtherEffect; the claim of a new Pod has none of the selected devices"),
+            stop=tr("A new Pod stays Pending for lack of devices, or gets a selected one"),
+        ),
+        Rollout(
+            title=tr("Set effect NoExecute, only after the owners agree"),
+            commands=(effect("NoExecute"), read(condition)),
+            go_on=tr(
+                "Agreed by {owners}; reason PodsPendingEviction, then Completed or NotStarted; no claim holds a selected device",
+                owners=", ".join(owners) or tr("nobody concerned"),
+            ),
+            stop=tr("A Pod that is not in this table is deleted: set effect None again"),
+        ),
+        Rollout(
+            title=tr("Take the rule away after the maintenance"),
+            commands=(write(f"kubectl delete devicetaintrule {name}"), read(allocations)),
+            go_on=tr("New claims get these devices again"),
+        ),
+    )
+
+
+def lines(blast: TaintBlast) -> Iterator[str]:
+    """The table as lines of text for a terminal; names from the cluster are as they were read, escape them."""
+    rule = blast.rule
+    value = f"={rule.value}" if rule.value else ""
+    yield f"{rule.key}{value}:{rule.effect}"
+    yield tr(
+        "{published} published devices selected, {allocated} allocated, {pods} Pods would be evicted in {namespaces} namespaces",
+        published=blast.published,
+        allocated=blast.allocated,
+        pods=len(blast.evicted),
+        namespaces=len(blast.namespaces),
+    )
+    for warning in blast.warnings:
+        yield f"! {warning}"
+    for share in blast.shares:
+        yield f"{share.what} {share.name}  {share.driver}  {share.selected}/{share.total}"
+    for device in blast.devices:
+        state = ", ".join(device.claims) if device.allocated else tr("free")
+        yield f"device {device.driver}/{device.pool}/{device.device}  {device.node or '-'}  {state}"
+    for pod in blast.pods:
+        outcome = {
+            "evicted": tr("evicted"),
+            "evicted-later": tr("evicted after {seconds} s", seconds=pod.seconds or 0),
+            "stays": tr("stays: its claim tolerates the taint"),
+            "not-scheduled": tr("not scheduled yet"),
+            "unknown": tr("evicted; the Pod itself was not read"),
+        }[pod.outcome]
+        again = tr("comes back") if pod.comes_back else tr("nothing makes it again")
+        if pod.outcome == "unknown":
+            again = "?"
+        yield f"pod {pod.namespace}/{pod.name}  {pod.node or '-'}  {pod.owner or '-'}  {outcome}  {again}"
+    for note in blast.notes:
+        yield f"- {note}"
+    for kind in blast.unobserved:
+        yield tr("not read: {kind}", kind=kind)
