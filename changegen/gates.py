@@ -59,6 +59,7 @@ _OLDEST_EMULATION = (1, 31)
 # Gates depend on each other since 1.35; the older binaries have no such check.
 _DEPENDENCIES_SINCE = (1, 35)
 _KUBELET_PREFIX = "failed to set feature gates from initial flags-based config: "
+_PROXY_PREFIX = "failed complete: "
 
 # What Go's unicode.IsSpace holds for white space; Python's str.strip also takes U+001C to U+001F.
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -835,14 +836,15 @@ def _start_map(
         problem = GateProblem(kind="malformed", gate=bad.name, message=message)
         found.add([problem], Alternative(every=frozenset({message})))
     kubelet = parsed.component == "kubelet"
+    prefix = _KUBELET_PREFIX if kubelet else _PROXY_PREFIX
     passes = [parsed.values]
     if kubelet and (sources.file is not None or sources.dropins):
         passes.insert(0, parsed.flag_values)
     for values in passes:
         faults, alternative = _apply(table, values, data)
         if faults:
-            if not found.alternatives and kubelet:
-                found.prefix = _KUBELET_PREFIX
+            if not found.alternatives:
+                found.prefix = prefix
             found.add(faults, alternative, reported=not found.alternatives)
 
 
@@ -1035,7 +1037,7 @@ def _hop_of(gate: GateForecast, hops: Sequence[HopForecast]) -> str | None:
     changes = [(hop.target, item.kind) for hop in hops for item in hop.gates if item.gate == gate.gate]
     same = [target for target, kind in changes if kind == gate.kind]
     other = [target for target, kind in changes if kind != "unchanged"]
-    return (same or other or [None])[0]
+    return next(iter([*same, *other]), None)
 
 
 def _changes(
