@@ -42,7 +42,6 @@ WANTED: Final = (
     "services",
     "events",
     "resourcequotas",
-    "serviceaccounts",
     "daemonsets.apps",
     "deployments.apps",
     "replicasets.apps",

@@ -43,6 +43,7 @@ _FAMILIES: Final = (
 )
 _COUNTED_GROUPS: Final = ("resource.k8s.io", "scheduling.k8s.io")
 _COUNTED: Final = frozenset({"pods", "nodes"})
+_UNCOUNTED: Final = frozenset({"priorityclasses.scheduling.k8s.io"})
 _SIZES: Final = (
     "apiserver_storage_size_bytes",
     "apiserver_storage_db_total_size_in_bytes",
@@ -156,6 +157,8 @@ def _metrics(text: RawText) -> ProcessFact:
                 resource = labels.get("resource", "")
                 group = labels.get("group")
                 full = f"{resource}.{group}" if group else resource
+                if full in _UNCOUNTED:
+                    continue
                 if full in _COUNTED or full.endswith(tuple(f".{found}" for found in _COUNTED_GROUPS)):
                     etcd[f"objects {full}"] = row.value
             case "process_start_time_seconds":
