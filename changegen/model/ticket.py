@@ -176,8 +176,9 @@ class Check(Model, frozen=True, kw_only=True):
     before_known: bool = True
     expected: Scalar | tuple[Scalar, ...] | dict[str, Scalar] = None
     compare: Literal[
-        "equals", "at-least", "contains", "same-as-before", "filled", "version", "absent", "manual"
+        "equals", "at-least", "at-most", "contains", "same-as-before", "filled", "version", "absent", "manual"
     ] = "equals"
+    """at-least, at-most: numbers by size, a map key by key, a tuple by its members (at-most: nothing that was not expected)."""
     manual: str = ""
     wait_seconds: int = 0
     steps: tuple[str, ...] = ()
