@@ -120,7 +120,12 @@ def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData, *, day: s
     parts = modules()
     found = accept(ctx, (item for module in parts for item in module.findings(ctx)), day)
     findings = tuple(_numbered(sorted(found, key=sort_key)))
-    blockers = Counter(_hop(item) for item in findings if item.severity == "blocking")
+    blocking = [
+        f for f in findings if f.severity == "blocking" and (f.accepted is None or f.accepted.expired)
+    ]
+    # What belongs to no step of its own stands before the first one.
+    first = f"{ctx.hops[0].from_version} -> {ctx.hops[0].to_version}" if ctx.hops else ""
+    blockers = Counter(item.hop or first for item in blocking)
     hops = tuple(
         msgspec.structs.replace(hop, blockers=blockers[f"{hop.from_version} -> {hop.to_version}"])
         for hop in ctx.hops
@@ -160,7 +165,3 @@ def _numbered(findings: Iterable[Finding]) -> Iterable[Finding]:
             yield msgspec.structs.replace(item, id=f"{item.id} #{seen[item.id]}")
         else:
             yield item
-
-
-def _hop(finding: Finding) -> str:
-    return finding.hop

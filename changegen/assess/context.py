@@ -225,6 +225,10 @@ def sources_of(component: Component) -> GateSources | None:
     a kubelet's merged configuration (configz) is taken alone.
     """
     if component.feature_gates == UNOBSERVABLE:
+        # A value that could not be read at all is still what the component is given.
+        broken = component.gate_sources[:1]
+        if broken and broken[0].problems and broken[0].flag_values:
+            return GateSources(flags=broken[0].flag_values)
         return None
     emulated = (component.emulated_version,) if component.emulated_version else ()
     minimum = (component.min_compatibility_version,) if component.min_compatibility_version else ()

@@ -677,7 +677,7 @@ def _unique(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 def _settings(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
     """Gates that are set and accepted: locked, deprecated, redundant, without effect, given twice, by stage."""
     locked: defaultdict[tuple[str, str, str], list[tuple[Seat, GateForecast]]] = defaultdict(list)
-    redundant: defaultdict[str, dict[str, list[Seat]]] = defaultdict(dict)
+    redundant: defaultdict[str, list[Seat]] = defaultdict(list)
     deprecated: defaultdict[tuple[str, str], list[Seat]] = defaultdict(list)
     idle: defaultdict[tuple[str, str], list[Seat]] = defaultdict(list)
     stages: defaultdict[tuple[str, str, bool], list[Seat]] = defaultdict(list)
@@ -699,7 +699,7 @@ def _settings(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
             if row.stage_target == "Deprecated":
                 deprecated[seat.component, row.gate].append(seat)
             elif row.kind == "set-to-default":
-                redundant[seat.component].setdefault(row.gate, []).append(seat)
+                redundant[row.gate].append(seat)
             if row.components and seat.component not in row.components and not seat.by_kubeadm:
                 idle[seat.component, row.gate].append(seat)
     for (component, gate, value), members in locked.items():
@@ -737,21 +737,27 @@ def _settings(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
             name=gate,
             evidence=_unique(e for seat in group for e in gate_evidence(seat, gate)),
         )
-    for component, by_gate in redundant.items():
-        places_of = [seat for group in by_gate.values() for seat in group]
+    if redundant:
+        everyone = [seat for group in redundant.values() for seat in group]
         yield finding(
             REDUNDANT,
             tr(
-                "{gates} on {component} ({where}) are what {minor} does anyway.",
-                gates=", ".join(sorted(by_gate)),
-                component=component,
-                where=names(seat.label for seat in places_of),
-                minor=minor_of(places_of[0].target) or "",
+                "Set to what {minor} does anyway: {gates}.",
+                minor=minor_of(everyone[0].target) or "",
+                gates="; ".join(
+                    tr(
+                        "{gate} on {components}",
+                        gate=gate,
+                        components=", ".join(sorted({seat.component for seat in group})),
+                    )
+                    for gate, group in sorted(redundant.items())
+                ),
             ),
-            component=component,
-            instances=[seat.label for seat in places_of],
+            component="feature gates",
+            instances=[seat.label for seat in everyone],
+            name=", ".join(sorted(redundant)),
             evidence=_unique(
-                e for gate, group in sorted(by_gate.items()) for e in gate_evidence(group[0], gate)
+                e for gate, group in sorted(redundant.items()) for e in gate_evidence(group[0], gate)
             ),
         )
     for (component, gate), group in idle.items():

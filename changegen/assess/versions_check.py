@@ -473,15 +473,17 @@ def _action(
 
 def skew_text(ctx: Context, component: str) -> str:
     """The skew rule in short: `up to 3 minors older than kube-apiserver`; empty where none applies."""
-    rules = [r for r in ctx.data.skew if r.component == component]
     parts = []
-    for rule in rules:
-        if rule.peers:
-            parts.append(tr("within {n} minor of each other", n=rule.older))
-        elif rule.older == rule.newer:
-            parts.append(tr("within {n} minors of {against}", n=rule.older, against=rule.against))
-        else:
+    for rule in (r for r in ctx.data.skew if r.component == component):
+        against = component if rule.peers else rule.against
+        if rule.newer == 0 and rule.older == 1:
+            parts.append(tr("one minor older than {against} at most, never newer", against=against))
+        elif rule.newer == 0:
             parts.append(
-                tr("up to {n} minors older than {against}, never newer", n=rule.older, against=rule.against)
+                tr("{n} minors older than {against} at most, never newer", n=rule.older, against=against)
             )
+        elif rule.older == 1:
+            parts.append(tr("within one minor of {against}", against=against))
+        else:
+            parts.append(tr("within {n} minors of {against}", n=rule.older, against=against))
     return "; ".join(parts)
