@@ -33,7 +33,7 @@ class Api:
         address = urlsplit(cluster["server"])
         self._host, self._port = str(address.hostname), int(address.port or 443)
         self._timeout = timeout
-        self._headers = {"Accept": "application/json"}
+        self._headers: dict[str, str] = {}
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
         self._context = ssl.create_default_context(cadata=authority)
         if "client-certificate-data" in user:
@@ -46,7 +46,12 @@ class Api:
             self._headers["Authorization"] = f"Bearer {user['token']}"
 
     def raw(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> tuple[int, bytes]:
         """Send one request and return status and body; raises OSError when there is no answer."""
         connection = http.client.HTTPSConnection(
@@ -54,7 +59,11 @@ class Api:
         )
         try:
             payload = None if body is None else json.dumps(body)
-            headers = {**self._headers, **({} if body is None else {"Content-Type": content_type})}
+            headers = {
+                "Accept": accept,
+                **self._headers,
+                **({} if body is None else {"Content-Type": content_type}),
+            }
             connection.request(method, path, payload, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
@@ -93,7 +102,7 @@ class Api:
 
     def text(self, path: str) -> str:
         """GET as text; raises ApiError."""
-        status, answer = self.raw("GET", path)
+        status, answer = self.raw("GET", path, accept="*/*")
         if status >= 400:
             raise ApiError("GET", path, status, answer.decode(errors="replace"))
         return answer.decode()
@@ -122,6 +131,6 @@ class Api:
     def answers(self, path: str = "/readyz") -> bool:
         """Whether ``path`` answers 200 now."""
         try:
-            return self.raw("GET", path)[0] == 200
+            return self.raw("GET", path, accept="*/*")[0] == 200
         except (OSError, http.client.HTTPException):
             return False

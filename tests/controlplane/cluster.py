@@ -98,6 +98,13 @@ class Plan:
         return [node for node in self.nodes if node.control_plane]
 
 
+class CommandError(subprocess.CalledProcessError):
+    """A tool failed; unlike its base it says what the tool printed."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.stdout}{self.stderr}"
+
+
 class Cluster:
     """A cluster in ``root``. Use it as a context manager: leaving it stops every process, whatever happened."""
 
@@ -136,11 +143,15 @@ class Cluster:
     ) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Make certificates and start everything, until all nodes are Ready and have their mirror Pods."""
+    def prepare(self) -> None:
+        """Make certificates, kubeconfigs and manifests, and start nothing."""
         self._write_certificates()
         for node in self.plan.control_planes:
             self.write_manifests(node.name)
+
+    def start(self) -> None:
+        """Start everything, until all nodes are Ready and have their mirror Pods."""
+        self.prepare()
         for component in CONTROL_PLANE:
             self.start_component(component)
         self._grant_admin()
@@ -156,6 +167,7 @@ class Cluster:
             self.install_addons()
         for node in self.plan.control_planes:
             self.wait_mirror_pods(node.name)
+        self.wait_service_account("default")
 
     def stop(self) -> None:
         """End every process; kubelets first, etcd last."""
@@ -379,6 +391,11 @@ class Cluster:
                 )
 
             wait_for(f"mirror Pod {component}-{node}", shown, timeout)
+
+    def wait_service_account(self, namespace: str) -> None:
+        """Wait until a namespace takes Pods: its default ServiceAccount is there."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+        wait_for(f"the default ServiceAccount of {namespace}", lambda: self.api.find(path))
 
     # Components
 
@@ -665,19 +682,22 @@ class Cluster:
         check: bool = True,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program with this cluster's environment; raises CalledProcessError when ``check``."""
-        return subprocess.run(
+        """Run a program with this cluster's environment; raises CommandError when ``check``."""
+        done = subprocess.run(
             [str(part) for part in command],
             input=stdin if stdin is not None else "",
             capture_output=True,
             text=True,
             env={**self.env(version), **(env or {})},
-            check=check,
+            check=False,
             timeout=timeout,
         )
+        if check and done.returncode != 0:
+            raise CommandError(done.returncode, done.args, done.stdout, done.stderr)
+        return done
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None, version: str | None = None) -> str:
-        """Run kubectl as administrator and return its output; raises CalledProcessError."""
+        """Run kubectl as administrator and return its output; raises CommandError."""
         return self.run(self.binaries(version) / "kubectl", *arguments, stdin=stdin, version=version).stdout
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
@@ -756,6 +776,7 @@ def _listens(port: int) -> bool:
 
 __all__ = [
     "Cluster",
+    "CommandError",
     "ComponentError",
     "Node",
     "Plan",
