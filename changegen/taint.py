@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from changegen.assess.context import names
 from changegen.assess.dra import (
     DeviceId,
     DeviceIndex,
@@ -422,19 +423,21 @@ def _warnings(snapshot: Snapshot, blast: TaintBlast, version: str | None) -> Ite
         yield tr(
             "The rule selects no device that is published or allocated: look at the names of driver, pool and device"
         )
+    whole: defaultdict[str, list[str]] = defaultdict(list)
     for share in blast.shares:
         if share.what == "node" and share.whole:
-            yield tr(
-                "All {n} devices of {driver} on node {node} are selected: nothing of it is left there",
-                n=share.total,
-                driver=share.driver,
-                node=share.name,
-            )
+            whole[share.driver].append(share.name)
+    for driver, nodes in sorted(whole.items()):
+        yield tr(
+            "Every device of {driver} on {nodes} is selected: nothing of it is left there",
+            driver=driver,
+            nodes=names(nodes),
+        )
     bare = [pod for pod in blast.evicted if pod.outcome != "unknown" and not pod.comes_back]
     if bare:
         yield tr(
             "Nothing makes these Pods again: {pods}",
-            pods=", ".join(f"{pod.namespace}/{pod.name}" for pod in bare),
+            pods=names(f"{pod.namespace}/{pod.name}" for pod in bare),
         )
 
 
@@ -489,13 +492,13 @@ def _scalar(text: str) -> str:
 
 
 def _rule_version(snapshot: Snapshot | None) -> str:
-    if snapshot is not None:
-        for version in ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
-            for api in snapshot.apis:
-                if api.group_version == version and any(
-                    r.kind == "DeviceTaintRule" for r in api.resources or ()
-                ):
-                    return version
+    """The newest version that serves rules: one whose resources were read lists them, of the others it is supposed."""
+    served = {api.group_version: api.resources for api in snapshot.apis} if snapshot is not None else {}
+    for version in ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
+        if version in served:
+            resources = served[version]
+            if resources is None or any(resource.kind == "DeviceTaintRule" for resource in resources):
+                return version
     return "resource.k8s.io/v1"
 
 
@@ -587,8 +590,13 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
     )
 
 
-def lines(blast: TaintBlast) -> Iterator[str]:
-    """The table as lines of text for a terminal; names from the cluster are as they were read, escape them."""
+def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
+    """The table as lines of text for a terminal; names from the cluster are as they were read, escape them.
+
+    Args:
+        blast: What is shown.
+        most: Devices and Pods that are listed; the rest is counted.
+    """
     rule = blast.rule
     value = f"={rule.value}" if rule.value else ""
     yield f"{rule.key}{value}:{rule.effect}"
@@ -603,10 +611,12 @@ def lines(blast: TaintBlast) -> Iterator[str]:
         yield f"! {warning}"
     for share in blast.shares:
         yield f"{share.what} {share.name}  {share.driver}  {share.selected}/{share.total}"
-    for device in blast.devices:
+    for device in blast.devices[:most]:
         state = ", ".join(device.claims) if device.allocated else tr("free")
         yield f"device {device.driver}/{device.pool}/{device.device}  {device.node or '-'}  {state}"
-    for pod in blast.pods:
+    if len(blast.devices) > most:
+        yield tr("{n} more devices", n=len(blast.devices) - most)
+    for pod in blast.pods[:most]:
         outcome = {
             "evicted": tr("evicted"),
             "evicted-later": tr("evicted after {seconds} s", seconds=pod.seconds or 0),
@@ -618,6 +628,8 @@ def lines(blast: TaintBlast) -> Iterator[str]:
         if pod.outcome == "unknown":
             again = "?"
         yield f"pod {pod.namespace}/{pod.name}  {pod.node or '-'}  {pod.owner or '-'}  {outcome}  {again}"
+    if len(blast.pods) > most:
+        yield tr("{n} more Pods", n=len(blast.pods) - most)
     for note in blast.notes:
         yield f"- {note}"
     for kind in blast.unobserved:
