@@ -56,7 +56,7 @@ def render(
     from changegen import store
 
     if fmt == "json":
-        return store.encode(value)
+        return store.canonical(value)
     if fmt == "markdown":
         from changegen.render import documents
 
@@ -73,7 +73,7 @@ def render(
             description="The same content for programs, with the whole snapshot"
             if isinstance(value, Ticket)
             else "The same content for programs",
-            content=store.encode(value),
+            content=store.canonical(value),
         )
         created = value.generated_at if isinstance(value, Ticket) else value.captured_at
         return pdf.write(
