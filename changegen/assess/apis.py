@@ -232,8 +232,7 @@ def _stored(ctx: Context) -> Iterator[Finding]:
         today = ctx.today_minor
         kept = _storage(ctx, stored.group_version, stored.resource, today) or version
         for minor in way:
-            groups = ctx.data.minor(minor).groups
-            if groups and kept not in groups.get(group, ()):
+            if not decodes(ctx, minor, group, kept, stored.resource):
                 yield finding(
                     STORED,
                     tr(
@@ -254,8 +253,7 @@ def _stored(ctx: Context) -> Iterator[Finding]:
         if not way or today is None or not ctx.data.knows(today):
             continue
         later = _storage(ctx, "", stored.resource, way[-1], group) or ""
-        groups_today = ctx.data.minor(today).groups
-        if later and groups_today and later not in groups_today.get(group, ()):
+        if later and not decodes(ctx, today, group, later, stored.resource):
             yield finding(
                 STORED_BACK,
                 tr(
@@ -271,6 +269,21 @@ def _stored(ctx: Context) -> Iterator[Finding]:
                 name=f"{group}/{later}/{stored.resource}",
                 evidence=evidence,
             )
+
+
+def decodes(ctx: Context, minor: str, group: str, version: str, resource: str) -> bool:
+    """Whether a minor's kube-apiserver knows a kind in a version, served or not; of a foreign group it is not judged."""
+    if group not in ctx.data.minor(minor).groups:
+        return True
+    kinds = {
+        api.kind
+        for m in ctx.data.minors
+        for api in ctx.data.apis(m)
+        if api.group == group and api.resource == resource
+    }
+    return any(
+        api.group == group and api.version == version and api.kind in kinds for api in ctx.data.apis(minor)
+    )
 
 
 def _storage(

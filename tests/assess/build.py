@@ -115,7 +115,9 @@ def kubelet(
     return Component(**{**fields, **more})
 
 
-def control_plane(version: str = "v1.36.3", nodes: tuple[str, ...] = ("n1",), **more: Any) -> tuple[Component, ...]:
+def control_plane(
+    version: str = "v1.36.3", nodes: tuple[str, ...] = ("n1",), **more: Any
+) -> tuple[Component, ...]:
     """The three control-plane components on each node."""
     return tuple(
         pod(name, node, version, **more)
