@@ -1,0 +1,309 @@
+"""The plan as a value: a snapshot, a profile and the Kubernetes data make a Ticket. Pure.
+
+`make_ticket` assesses, makes steps, checks and ways back apart (each in its module), numbers and joins them, and puts
+the first page before them. The same input gives the same value; no clock is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from changegen import __version__
+from changegen.assess import Assessment, assess
+from changegen.i18n import language, tr
+from changegen.kubedata import KubernetesData
+from changegen.model.profile import Profile
+from changegen.model.snapshot import Snapshot
+from changegen.model.ticket import Change, InputDigest, Ticket
+from changegen.plan.checks import make_checks
+from changegen.plan.draft import number
+from changegen.plan.fields import make_fields
+from changegen.plan.monitoring import make_monitoring
+from changegen.plan.rollback import make_rollback
+from changegen.plan.scene import Scene
+from changegen.plan.steps import make_steps, other_parts
+from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, risk_of, title_of
+
+__all__ = ["make_ticket"]
+
+
+def make_ticket(
+    snapshot: Snapshot,
+    profile: Profile,
+    data: KubernetesData,
+    *,
+    lang: str = "en",
+    now: str = "",
+    fields: Mapping[str, str] | None = None,
+    snapshot_name: str = "",
+    profile_name: str = "",
+) -> Ticket:
+    """Make the change ticket.
+
+    Args:
+        snapshot: The reading that the plan is made from; it is embedded.
+        profile: The resolved target profile; it is embedded.
+        data: What each Kubernetes minor knows.
+        lang: Language of all words; commands and names never change with it.
+        now: Time of making (RFC 3339), given by the caller; the reading's own time when empty.
+        fields: Values for the fields for people; they beat the profile's.
+        snapshot_name: How the inputs list names the snapshot (a file's name); its source's description when empty.
+        profile_name: The same for the profile.
+    """
+    with language(lang):
+        return _make(
+            snapshot,
+            profile,
+            data,
+            lang=lang,
+            now=now,
+            given=dict(fields or {}),
+            snapshot_name=snapshot_name or snapshot.source.description,
+            profile_name=profile_name or profile.name,
+        )
+
+
+def _make(
+    snapshot: Snapshot,
+    profile: Profile,
+    data: KubernetesData,
+    *,
+    lang: str,
+    now: str,
+    given: dict[str, str],
+    snapshot_name: str,
+    profile_name: str,
+) -> Ticket:
+    generated = now or snapshot.captured_at
+    assessment = assess(snapshot, profile, data, day=generated[:10])
+    scene = Scene(snapshot, profile, data)
+    steps = make_steps(scene, assessment.findings)
+    checks = make_checks(scene, assessment.findings)
+    plan = number(steps, checks, make_rollback(scene), assessment.findings)
+    risk = risk_of(assessment, plan.steps, plan.rollback)
+    words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
+    people = make_fields(profile, given, suggestion=words[risk])
+    decision = decision_of(scene, assessment)
+    digest = digest_of(snapshot)
+    return Ticket(
+        tool_version=__version__,
+        lang=lang,
+        generated_at=generated,
+        captured_at=snapshot.captured_at,
+        captured_at_inferred=snapshot.source.captured_at_source == "newest object",
+        title=title_of(scene),
+        cluster_name=snapshot.cluster.name,
+        cluster_uid=snapshot.cluster.uid,
+        distribution=snapshot.cluster.distribution,
+        from_version=scene.today,
+        to_version=scene.target,
+        hops=assessment.hops,
+        decision=cast('Literal["do-not-start", "attention", "ready", "cannot-tell"]', decision),
+        headline=headline_of(scene, assessment, plan.steps, decision),
+        facts=first_page(scene, assessment, plan.steps, plan.rollback, people, risk),
+        risk=risk,
+        counts=_counts(assessment, plan.steps, plan.checks, snapshot),
+        data_age=_data_age(data, scene),
+        warnings=_warnings(scene, assessment),
+        findings=plan.findings,
+        changes=_changes(scene),
+        instances=assessment.instances,
+        forecast=assessment.forecast,
+        drivers=assessment.drivers,
+        resources=assessment.resources,
+        features=assessment.features,
+        pools=assessment.pools,
+        taints=assessment.taints,
+        blast=assessment.blast,
+        capacity=assessment.capacity,
+        steps=plan.steps,
+        checks=plan.checks,
+        rollback=plan.rollback,
+        rollback_decide_by=decide_by(plan.steps, people),
+        monitoring=make_monitoring(scene),
+        fields=people,
+        unobserved=tuple(
+            f"{item.what}: {item.reason}" + (f" ({item.detail})" if item.detail else "")
+            for item in snapshot.unobserved
+        ),
+        notices=tuple(
+            f"{item.place}: {item.reason}" + (f" ({item.detail})" if item.detail else "")
+            for item in snapshot.notices
+        ),
+        other_parts={
+            name: tr("{version}, support unknown", version=version)
+            for name, version in other_parts(scene).items()
+        },
+        requests=snapshot.source.requests,
+        inputs=(
+            InputDigest(what="snapshot", name=snapshot_name, sha256=digest, note=snapshot.captured_at),
+            InputDigest(what="profile", name=profile_name, sha256=digest_of(profile), note=profile.title),
+            InputDigest(
+                what="kubernetes-data",
+                name=", ".join(data.minors),
+                sha256=data.digest,
+                note=data.release(data.newest).version,
+            ),
+            InputDigest(what="tool", name=f"changegen {__version__}"),
+        ),
+        snapshot_digest=digest,
+        snapshot=snapshot,
+        profile=profile,
+    )
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of a value's canonical JSON, the same as that of the file that the store writes."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted") + b"\n").hexdigest()
+
+
+def _counts(
+    assessment: Assessment, steps: tuple[object, ...], checks: tuple[object, ...], snapshot: Snapshot
+) -> dict[str, int]:
+    severities = Counter(item.severity for item in assessment.findings)
+    return {
+        "blocking": severities["blocking"],
+        "warning": severities["warning"],
+        "info": severities["info"],
+        "accepted": sum(
+            1 for item in assessment.findings if item.accepted is not None and not item.accepted.expired
+        ),
+        "nodes": len(snapshot.nodes),
+        "instances": len(assessment.instances),
+        "devices": sum(len(pool.devices) for pool in snapshot.pools),
+        "claims": len(snapshot.claims),
+        "steps": len(steps),
+        "checks": len(checks),
+    }
+
+
+def _data_age(data: KubernetesData, scene: Scene) -> str:
+    release = data.release(data.newest)
+    text = tr("Kubernetes data up to {version}", version=release.version)
+    if release.date:
+        text += tr(", tagged {date}", date=release.date[:10])
+    reading = scene.snapshot.captured_at[:10]
+    if release.date and reading:
+        text += tr("; the reading is of {date}", date=reading)
+    return text
+
+
+def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
+    """What must be said at the head."""
+    said = []
+    if scene.target and not assessment.data_covers_target:
+        said.append(
+            tr(
+                "The target {target} is newer than the data of this tool ({release}): removed gates, flags and APIs of it are not known.",
+                target=scene.target,
+                release=assessment.data_release,
+            )
+        )
+    failed = [item.what for item in scene.snapshot.unobserved if item.failed]
+    if failed:
+        said.append(
+            tr(
+                "The reading is incomplete: {n} reads were tried and failed ({what}).",
+                n=len(failed),
+                what=", ".join(failed[:5]),
+            )
+        )
+    if not scene.today:
+        said.append(tr("The version of today is not known."))
+    asked = [node for node in scene.control_nodes if scene.state_of(node) == "asked"]
+    done = [node for node in scene.control_nodes if scene.state_of(node) == "done"]
+    if scene.hops and (asked or done) and len(done) < len(scene.control_nodes):
+        said.append(
+            tr(
+                "The change has begun: {done} of {all} control-plane nodes proven on {version}, {asked} asked for and not proven.",
+                done=len(done),
+                all=len(scene.control_nodes),
+                version=scene.target,
+                asked=len(asked),
+            )
+        )
+    if not scene.snapshot.cluster.uid:
+        said.append(
+            tr(
+                "The cluster's identity is not known: verify cannot tell whether a later reading is of the same cluster."
+            )
+        )
+    if scene.snapshot.cluster.distribution_ties:
+        said.append(
+            tr(
+                "The distribution is not certain: {names}.",
+                names=", ".join(scene.snapshot.cluster.distribution_ties),
+            )
+        )
+    return tuple(said)
+
+
+def _changes(scene: Scene) -> tuple[Change, ...]:
+    """What the change will alter: current to target, equal ones together."""
+    if not scene.hops:
+        return ()
+    hop = scene.hops[-1]
+    groups: dict[tuple[str, str, str], list[str]] = {}
+
+    def add(area: str, before: str, after: str, subject: str) -> None:
+        if before.removeprefix("v") != after.removeprefix("v"):
+            groups.setdefault((area, before, after), []).append(subject)
+
+    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        for item in scene.context.of(name):
+            if not scene.context.stays(item):
+                add(
+                    "components",
+                    item.running_version or item.version,
+                    hop.version,
+                    f"{name} {item.node or item.instance or ''}".strip(),
+                )
+    if hop.etcd:
+        for member in scene.members:
+            add("components", member.version, hop.etcd, f"etcd {member.node}")
+    if any(item.drain for item in scene.hops):
+        for node in scene.pending_nodes:
+            add("components", scene.nodes[node].kubelet_version, hop.version, f"kubelet {node}")
+    for check in make_checks_images(scene):
+        add("workloads", check[1], check[2], check[0])
+    for config in scene.snapshot.config_maps:
+        if config.kind == "kubeadm" and config.kubernetes_version:
+            add(
+                "config_maps",
+                config.kubernetes_version,
+                hop.version,
+                f"{config.namespace}/{config.name} kubernetesVersion",
+            )
+    return tuple(
+        Change(
+            kind="changed",
+            area=area,
+            path=("version",)
+            if area == "components"
+            else ("images",)
+            if area == "workloads"
+            else ("kubernetes_version",),
+            subjects=tuple(subjects),
+            before=before,
+            after=after,
+            count=len(subjects),
+        )
+        for (area, before, after), subjects in groups.items()
+    )
+
+
+def make_checks_images(scene: Scene) -> list[tuple[str, str, str]]:
+    """(workload, image today, image at the target) of add-ons and drivers that the plan moves."""
+    found = []
+    for draft in make_checks(scene, ()):
+        if draft.query is None or draft.query.fact != "workload.image" or draft.compare != "equals":
+            continue
+        if isinstance(draft.before, str) and isinstance(draft.expected, str):
+            args = draft.query.args
+            found.append((f"{args['kind']} {args['namespace']}/{args['name']}", draft.before, draft.expected))
+    return found

@@ -1,0 +1,242 @@
+"""Drafts: steps, checks and ways back with keys in place of numbers, and the numbering that joins them.
+
+The parts of the plan are made apart and refer to each other by key (``cp:cp-1``, ``check:kubelets``); `number` gives
+each its printed id, in order, and turns keys into ids. A reference to a key that nothing made is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from changegen.model.base import Scalar
+from changegen.model.ticket import Check, Command, Finding, Layer, Phase, Query, RollbackStep, Step, Verdict
+
+__all__ = ["BackDraft", "CheckDraft", "StepDraft", "number"]
+
+Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
+
+
+class StepDraft(msgspec.Struct, kw_only=True):
+    """A step; ``checks`` and ``rollback`` hold keys, ``findings`` ids."""
+
+    key: str
+    phase: Phase
+    title: str
+    why: str = ""
+    commands: list[Command] = []
+    nodes: tuple[str, ...] = ()
+    minutes: int | None = None
+    go_on: str = ""
+    stop: str = ""
+    notes: list[str] = []
+    checks: list[str] = []
+    rollback: list[str] = []
+    findings: list[str] = []
+    no_return: bool = False
+    hop: str = ""
+
+
+class CheckDraft(msgspec.Struct, kw_only=True):
+    """A check; ``findings`` holds ids."""
+
+    key: str
+    layer: Layer
+    title: str
+    command: str = ""
+    query: Query | None = None
+    before: Value = None
+    before_known: bool = True
+    expected: Value = None
+    compare: str = "equals"
+    manual: str = ""
+    wait_seconds: int = 0
+    findings: list[str] = []
+    source: str = "plan"
+
+
+class BackDraft(msgspec.Struct, kw_only=True):
+    """A way back; ``undoes`` holds keys of steps."""
+
+    key: str
+    what: str
+    to: str
+    commands: list[Command] = []
+    verdict: Verdict
+    until: str = ""
+    why: str = ""
+    lost: str = ""
+    minutes: int | None = None
+    undoes: list[str] = []
+
+
+_LETTER = {"before": "P", "control-plane": "I", "nodes": "I", "drivers": "I", "after": "A"}
+_PHASES = ("before", "control-plane", "nodes", "drivers", "after")
+_LEFT = re.compile(r"\{\{[a-z][^{}]*\}\}")
+_LAYERS = ("api", "scheduling", "device", "runtime")
+
+
+def _unique(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+class Numbered(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan with its printed ids."""
+
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    rollback: tuple[RollbackStep, ...]
+    findings: tuple[Finding, ...]
+    ids: dict[str, str]
+    """key -> printed id."""
+
+
+def number(
+    steps: Sequence[StepDraft],
+    checks: Sequence[CheckDraft],
+    backs: Sequence[BackDraft],
+    findings: Sequence[Finding],
+) -> Numbered:
+    """Give every part its id and turn keys into ids.
+
+    Steps keep their order within a phase; hops of several minors keep theirs too: phases repeat inside a hop, so the
+    order is that of the list. Texts may name a step by ``{{key}}``: that becomes its id.
+    """
+    ids: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    ordered_steps = [
+        *(s for s in steps if s.phase == "before"),
+        *(s for s in steps if s.phase not in ("before", "after")),
+        *(s for s in steps if s.phase == "after"),
+    ]
+    for step in ordered_steps:
+        letter = _LETTER[step.phase]
+        counts[letter] = counts.get(letter, 0) + 1
+        ids[step.key] = f"{letter}-{counts[letter]}"
+    beginning = next((s.key for s in ordered_steps if s.phase == "control-plane"), None)
+    if beginning is not None:
+        ids["cp:first"] = ids[beginning]
+    ordered_checks = [check for layer in _LAYERS for check in checks if check.layer == layer]
+    for position, check in enumerate(ordered_checks, start=1):
+        ids[check.key] = f"V-{position}"
+    for position, back in enumerate(backs, start=1):
+        ids[back.key] = f"B-{position}"
+
+    def known(keys: Iterable[str]) -> tuple[str, ...]:
+        return _unique(ids[key] for key in keys if key in ids)
+
+    def named(text: str) -> str:
+        return _named(text, ids)
+
+    made_steps = tuple(
+        Step(
+            id=ids[s.key],
+            phase=s.phase,
+            title=named(s.title),
+            why=named(s.why),
+            commands=tuple(s.commands),
+            nodes=s.nodes,
+            minutes=s.minutes,
+            go_on=named(s.go_on),
+            stop=named(s.stop),
+            checks=known(s.checks),
+            rollback=known(s.rollback),
+            findings=_unique(s.findings),
+            notes=tuple(named(note) for note in s.notes),
+            no_return=s.no_return,
+            hop=s.hop,
+        )
+        for s in ordered_steps
+    )
+    steps_of_check: dict[str, list[str]] = {}
+    for step in ordered_steps:
+        for key in step.checks:
+            steps_of_check.setdefault(key, []).append(ids[step.key])
+    made_checks = tuple(
+        Check(
+            id=ids[c.key],
+            layer=c.layer,
+            title=c.title,
+            command=c.command,
+            query=c.query,
+            before=c.before,
+            before_known=c.before_known,
+            expected=c.expected,
+            compare=c.compare,  # type: ignore[arg-type]
+            manual=c.manual,
+            wait_seconds=c.wait_seconds,
+            steps=_unique(steps_of_check.get(c.key, ())),
+            findings=_unique(c.findings),
+            source=c.source,  # type: ignore[arg-type]
+        )
+        for c in ordered_checks
+    )
+    made_backs = tuple(
+        RollbackStep(
+            id=ids[b.key],
+            order=position,
+            what=named(b.what),
+            to=b.to,
+            commands=tuple(b.commands),
+            verdict=b.verdict,
+            until=named(b.until),
+            why=named(b.why),
+            lost=named(b.lost),
+            minutes=b.minutes,
+            undoes=_unique(
+                [ids[key] for key in b.undoes if key in ids]
+                + [ids[s.key] for s in ordered_steps if b.key in s.rollback]
+            ),
+        )
+        for position, b in enumerate(backs, start=1)
+    )
+    return Numbered(
+        steps=made_steps,
+        checks=made_checks,
+        rollback=made_backs,
+        findings=_linked(findings, ordered_steps, ordered_checks, ids),
+        ids=ids,
+    )
+
+
+def _named(text: str, ids: Mapping[str, str]) -> str:
+    if "{{" not in text:
+        return text
+    for key, printed in ids.items():
+        text = text.replace("{{" + key + "}}", printed)
+    return _LEFT.sub("-", text)
+
+
+def _linked(
+    findings: Sequence[Finding],
+    steps: Sequence[StepDraft],
+    checks: Sequence[CheckDraft],
+    ids: Mapping[str, str],
+) -> tuple[Finding, ...]:
+    """Findings with the steps that remedy them, the checks that prove it, and the ways back of those steps."""
+    remedies: dict[str, list[str]] = {}
+    proofs: dict[str, list[str]] = {}
+    backs: dict[str, list[str]] = {}
+    for step in steps:
+        for finding in step.findings:
+            remedies.setdefault(finding, []).append(ids[step.key])
+            proofs.setdefault(finding, []).extend(
+                ids[key] for key in step.checks if key in ids and step.phase == "before"
+            )
+            backs.setdefault(finding, []).extend(
+                ids[key] for key in step.rollback if key in ids and step.phase == "before"
+            )
+    for check in checks:
+        for finding in check.findings:
+            proofs.setdefault(finding, []).append(ids[check.key])
+    return tuple(
+        msgspec.structs.replace(
+            item,
+            remedy=_unique([*item.remedy, *remedies.get(item.id, ())]),
+            checks=_unique([*item.checks, *proofs.get(item.id, ())]),
+            rollback=_unique([*item.rollback, *backs.get(item.id, ())]),
+        )
+        for item in findings
+    )

@@ -1,0 +1,638 @@
+"""What the plan is made of, read once from the snapshot: nodes in order, hops with their versions, etcd's members.
+
+Everything is of this cluster; nothing is guessed that the snapshot could tell. Where a file location or a flag was not
+read, the distribution's default stands in and `defaulted` says so.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from changegen.assess.context import Context
+from changegen.kubedata import KubernetesData
+from changegen.model.profile import Profile
+from changegen.model.snapshot import Component, DisruptionBudget, Node, PodUse, Snapshot
+from changegen.model.ticket import Command
+from changegen.plan.distribution import Distribution, Template, distribution
+from changegen.versions import Version, compare, kubernetes_release, minor_key, minor_of, try_version
+
+__all__ = ["ETCD", "Drain", "HopPlan", "Member", "Scene"]
+
+CONTROL = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+ETCD = "etcd"
+SKEW = 3
+"""Minors that a kubelet may be behind the API server; the skew policy's number, taken from the data where it is there."""
+
+State = Literal["todo", "asked", "done"]
+
+
+class HopPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One minor step of the control plane (or one step within a minor)."""
+
+    label: str
+    """``1.36 -> 1.37``; empty where there is only one."""
+    today: str
+    """``v1.36.3``"""
+    version: str
+    """``v1.37.2``"""
+    etcd: str
+    """Version that kubeadm brings with it, ``v3.7.0``; empty: not known or not moved."""
+    coredns: str
+    pause: str
+    last: bool
+    drain: bool
+    """Kubelets are moved in this hop."""
+    chosen: bool = False
+    """The patch was chosen from the data: nobody named it."""
+
+    @property
+    def minor(self) -> str:
+        return minor_of(self.version) or ""
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """An etcd member that is seen."""
+
+    node: str
+    pod: str
+    version: str
+    proven: bool
+
+
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drain of one node meets."""
+
+    node: str
+    flags: tuple[str, ...]
+    bare: tuple[str, ...] = ()
+    """Pods without a controller: a drain with --force deletes them for good."""
+    emptydir: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
+    """Budgets that allow no disruption now and select a Pod on the node."""
+    holders: tuple[str, ...] = ()
+    """Pods on it that hold devices."""
+    drivers: dict[str, int] = {}
+    """driver -> devices that it publishes for the node."""
+    grace: int = 30
+    """Longest grace period of its Pods, in seconds."""
+    unknown: bool = False
+    """Pods were not read (everywhere): other Pods may be there."""
+
+
+def quoted(value: object) -> str:
+    return shlex.quote(str(value))
+
+
+class Scene:
+    """The snapshot as the plan sees it."""
+
+    def __init__(self, snapshot: Snapshot, profile: Profile, data: KubernetesData) -> None:
+        self.snapshot = snapshot
+        self.profile = profile
+        self.data = data
+        self.context = Context(snapshot, profile, data)
+        self.distribution: Distribution = distribution(snapshot.cluster.distribution)
+        self.defaulted: set[str] = set()
+
+    # -- versions ----------------------------------------------------------------------------------
+
+    @cached_property
+    def today(self) -> str:
+        """Version that the change starts from, ``v1.36.3``; empty where nothing tells."""
+        version = self.context.today
+        return version.raw if version is not None else ""
+
+    @cached_property
+    def target(self) -> str:
+        """Version that the change goes to, ``v1.37.2``; a minor alone gets the data's patch release."""
+        wish = self.context.target
+        if wish is None or wish.version is None:
+            return ""
+        if wish.version.patch is None or wish.operator != "=":
+            if self.data.knows(wish.version):
+                release = self.data.release(wish.version).version
+                current = try_version(self.today)
+                newest = try_version(release)
+                if (
+                    current is not None
+                    and newest is not None
+                    and current.minor_version == newest.minor_version
+                    and compare(current, newest) == 1
+                ):
+                    return self.today
+                return self._with_build(release)
+            return f"v{wish.version.release}"
+        return self._with_build(f"v{wish.version.release}{wish.version.build}")
+
+    def _with_build(self, version: str) -> str:
+        """RKE2 and k3s name their own build behind the release: the wish's, else the first of that release."""
+        found = try_version(version)
+        today = try_version(self.today)
+        if found is None or found.build or today is None:
+            return version
+        match = re.match(r"\+(rke2r|k3s|k0s)\d*", today.build)
+        if match is None:
+            return version
+        return f"{version}+{match[1]}{'' if match[1] == 'k0s' else '1'}"
+
+    @cached_property
+    def target_chosen(self) -> bool:
+        """Whether nobody named the exact version."""
+        wish = self.context.target
+        if wish is None or wish.version is None:
+            return False
+        return (
+            wish.version.patch is None
+            or wish.operator != "="
+            or self.target != f"v{wish.version.release}{wish.version.build}"
+        )
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether the Kubernetes version changes at all."""
+        a, b = try_version(self.today), try_version(self.target)
+        if not self.target:
+            return False
+        return a is None or b is None or compare(a, b) != 0 or not self.all_proven
+
+    @cached_property
+    def all_proven(self) -> bool:
+        """Whether every instance that the target concerns is proven to be there."""
+        wanted = try_version(self.target)
+        if wanted is None:
+            return True
+        for name in (*CONTROL, "kubelet"):
+            for item in self.context.of(name):
+                version = try_version(item.running_version)
+                if version is None and item.version == "unobservable":
+                    continue
+                if version is None or compare(version, wanted) != 0:
+                    return False
+        return True
+
+    @cached_property
+    def skew(self) -> int:
+        for rule in self.data.skew:
+            if rule.component == "kubelet" and rule.against == "kube-apiserver":
+                return rule.older
+        return SKEW
+
+    @cached_property
+    def oldest_kubelet(self) -> str:
+        """Minor of the oldest kubelet; empty where none is known."""
+        minors = {minor_of(node.kubelet_version) for node in self.snapshot.nodes} - {None}
+        return min((m for m in minors if m), key=minor_key, default="")
+
+    @cached_property
+    def hops(self) -> tuple[HopPlan, ...]:
+        """Steps of the control plane, oldest first; kubelets are drained as few times as the skew policy allows."""
+        if not self.target:
+            return ()
+        path = list(self.context.path)
+        if not path:
+            path = [minor_of(self.target) or ""] if self.moves else []
+        if not path:
+            return ()
+        minors = [minor_of(self.today) or path[0], *path] if self.context.path else [path[0], path[0]]
+        kubelet = self.oldest_kubelet
+        drains = []
+        for position in range(1, len(minors)):
+            last = position == len(minors) - 1
+            following = minors[position + 1] if not last else ""
+            behind = _distance(kubelet, following) if kubelet and following else 0
+            drain = last or behind > self.skew
+            if drain:
+                kubelet = minors[position]
+            drains.append(drain)
+        hops = []
+        previous = self.today
+        for position, minor in enumerate(minors[1:], start=1):
+            last = position == len(minors) - 1
+            if last:
+                version, chosen = self.target, self.target_chosen
+            elif self.data.knows(minor):
+                version, chosen = self._with_build(self.data.release(minor).version), True
+            else:
+                version, chosen = f"v{minor}", True
+            base = self.data.base_versions(minor) if self.data.knows(minor) else None
+            own = self.distribution.etcd == "kubeadm" and base is not None
+            label = f"{minors[position - 1]} -> {minor}" if len(minors) > 2 else ""
+            hops.append(
+                HopPlan(
+                    label=label,
+                    today=previous,
+                    version=version,
+                    etcd=(kubernetes_release(base.etcd, "etcd") or "") if own and base is not None else "",
+                    coredns=base.coredns if base is not None else "",
+                    pause=base.pause if base is not None else "",
+                    last=last,
+                    drain=drains[position - 1],
+                    chosen=chosen,
+                )
+            )
+            previous = version
+        return tuple(hops)
+
+    # -- control plane -----------------------------------------------------------------------------
+
+    @cached_property
+    def apiservers(self) -> tuple[Component, ...]:
+        return tuple(item for item in self.context.of("kube-apiserver") if item.node and item.instance)
+
+    @cached_property
+    def leaders(self) -> dict[str, str]:
+        """Lease -> node, where the holder names a node of this cluster."""
+        names = {node.name for node in self.snapshot.nodes}
+        found = {}
+        for lease in self.snapshot.leases:
+            if lease.name in ("kube-scheduler", "kube-controller-manager"):
+                host = re.sub(r"_[0-9a-fA-F-]{8,}$", "", lease.holder)
+                node = host if host in names else self._by_hostname.get(host, "")
+                if node:
+                    found[lease.name] = node
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _by_hostname(self) -> dict[str, str]:
+        return {node.hostname: node.name for node in self.snapshot.nodes if node.hostname}
+
+    @cached_property
+    def control_nodes(self) -> tuple[str, ...]:
+        """Control-plane nodes in the order of the change: done ones first, leaders last, else by name.
+
+        Where no Pod shows them, the nodes with a control-plane role; none for a managed control plane.
+        """
+        if self.snapshot.cluster.managed:
+            return ()
+        names = {item.node for item in self.apiservers if item.node}
+        if not names:
+            roles = {"control-plane", "master", "controlplane"}
+            names = {node.name for node in self.snapshot.nodes if roles & set(node.roles)}
+        leading = set(self.leaders.values())
+        rank = {"done": 0, "asked": 1, "todo": 2}
+        return tuple(
+            sorted(names, key=lambda name: (rank[self.state_of(name)], name in leading, _natural(name)))
+        )
+
+    def state_of(self, node: str) -> State:
+        """Whether a control-plane node is where it shall go: proven, only asked for, or not."""
+        wanted = try_version(self.target)
+        if wanted is None:
+            return "todo"
+        found = [item for name in CONTROL for item in self.context.of(name) if item.node == node]
+        if not found:
+            return "todo"
+        proven = [try_version(item.running_version) for item in found]
+        asked = [try_version(item.version) for item in found]
+        if all(version is not None and compare(version, wanted) == 0 for version in proven):
+            return "done"
+        if all(version is not None and compare(version, wanted) == 0 for version in asked):
+            return "asked"
+        return "todo"
+
+    def instances(self, component: str) -> tuple[Component, ...]:
+        """Instances with a Pod, by node."""
+        found = [item for item in self.context.of(component) if item.instance and item.node]
+        return tuple(sorted(found, key=lambda item: _natural(item.node or "")))
+
+    def flag(self, component: Component, name: str) -> str:
+        """Last value of a flag of a Pod; empty where it was not read."""
+        for fact in component.flags:
+            if fact.name == name and fact.values:
+                return fact.values[-1]
+        return ""
+
+    def apiserver_url(self, node: str) -> str:
+        """Address of one node's own API server; empty where it cannot be told."""
+        for item in self.apiservers:
+            if item.node != node:
+                continue
+            host = self.flag(item, "advertise-address")
+            if not host:
+                addresses = [n.internal_ips for n in self.snapshot.nodes if n.name == node]
+                host = addresses[0][0] if addresses and addresses[0] else ""
+            port = self.flag(item, "secure-port") or "6443"
+            host = f"[{host}]" if ":" in host else host
+            return f"https://{host}:{port}" if host else ""
+        return ""
+
+    # -- etcd --------------------------------------------------------------------------------------
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Etcd members that are seen in this cluster, in the order of the change."""
+        order = {name: at for at, name in enumerate(self.control_nodes)}
+        found = [
+            Member(
+                node=item.node or "",
+                pod=item.instance or "",
+                version=item.running_version or item.version,
+                proven=item.running_version is not None,
+            )
+            for item in self.instances(ETCD)
+        ]
+        return tuple(sorted(found, key=lambda member: (order.get(member.node, 99), _natural(member.node))))
+
+    @cached_property
+    def external_etcd(self) -> bool:
+        return any(item.etcd == "external" for item in self.snapshot.config_maps)
+
+    def _etcd_component(self, node: str) -> Component | None:
+        found = self.instances(ETCD)
+        return next((item for item in found if item.node == node), found[0] if found else None)
+
+    def _etcd_flag(self, node: str, flag: str, path: str) -> str:
+        item = self._etcd_component(node)
+        value = self.flag(item, flag) if item is not None else ""
+        if value:
+            return value
+        default = self.distribution.paths.get(path, "")
+        if default:
+            self.defaulted.add(flag)
+        return default
+
+    def etcd_fields(self, node: str) -> dict[str, str]:
+        """What etcdctl and etcdutl need for one member, from its Pod's own flags."""
+        ca = self._etcd_flag(node, "trusted-ca-file", "etcd_ca")
+        cert = self._etcd_flag(node, "cert-file", "etcd_cert")
+        key = self._etcd_flag(node, "key-file", "etcd_key")
+        tls = " ".join(
+            f"--{name}={quoted(value)}"
+            for name, value in (("cacert", ca), ("cert", cert), ("key", key))
+            if value
+        )
+        endpoint = self.profile.layout.etcd_endpoints or _local(
+            self._etcd_flag(node, "listen-client-urls", "etcd_endpoint")
+        )
+        all_endpoints = [
+            self.flag(item, "advertise-client-urls").split(",")[0]
+            for item in self.instances(ETCD)
+            if self.flag(item, "advertise-client-urls")
+        ]
+        endpoints = (
+            ",".join(all_endpoints) if len(all_endpoints) == len(self.members) and all_endpoints else endpoint
+        )
+        item = self._etcd_component(node)
+        name = (self.flag(item, "name") if item is not None else "") or node
+        peer = self.flag(item, "initial-advertise-peer-urls") if item is not None else ""
+        pieces = []
+        for other in self.instances(ETCD):
+            url = self.flag(other, "initial-advertise-peer-urls")
+            if url:
+                pieces.append(f"{self.flag(other, 'name') or other.node}={url}")
+        return {
+            "etcd_tls": tls,
+            "etcd_endpoint": quoted(endpoint),
+            "etcd_endpoints": quoted(endpoints),
+            "etcd_data": quoted(self._etcd_flag(node, "data-dir", "etcd_data")),
+            "etcd_name": quoted(name),
+            "etcd_peer": quoted(peer) if peer else '"$PEER_URL"',
+            "etcd_cluster": quoted(",".join(pieces)) if pieces else '"$INITIAL_CLUSTER"',
+            "etcd_pod": quoted(item.instance.split("/")[-1]) if item is not None and item.instance else "",
+        }
+
+    # -- files -------------------------------------------------------------------------------------
+
+    @cached_property
+    def manifests(self) -> str:
+        """Folder of the static Pod manifests: the profile's, where instances were read from, else the usual one."""
+        if self.profile.layout.manifests:
+            return self.profile.layout.manifests.rstrip("/")
+        settings = [
+            str(item.settings["staticPodPath"])
+            for item in self.snapshot.config_maps
+            if item.kind == "kubelet" and item.settings.get("staticPodPath")
+        ]
+        if settings:
+            return settings[0].rstrip("/")
+        for item in self.apiservers:
+            if item.manifest:
+                return item.manifest.rsplit("/", 1)[0]
+        return self.distribution.paths.get("manifests", "")
+
+    @cached_property
+    def pki(self) -> str:
+        if self.profile.layout.pki:
+            return self.profile.layout.pki.rstrip("/")
+        for item in self.snapshot.config_maps:
+            if item.kind == "kubeadm" and item.settings.get("certificatesDir"):
+                return str(item.settings["certificatesDir"])
+        return self.distribution.paths.get("pki", "")
+
+    @cached_property
+    def backup(self) -> str:
+        return (self.profile.layout.backup or self.distribution.paths.get("backup", ".")).rstrip("/") or "/"
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in self.snapshot.nodes}
+
+    @cached_property
+    def pending_nodes(self) -> tuple[str, ...]:
+        """Nodes whose kubelet is not at the target yet: control plane first, leaders last, workers by name."""
+        wanted = self.context.target_of("kubelet")
+        target = try_version(self.target)
+        names = []
+        for node in self.snapshot.nodes:
+            version = try_version(node.kubelet_version)
+            if (
+                wanted is not None
+                and wanted.operator != "="
+                and version is not None
+                and wanted.satisfied(version)
+            ):
+                continue
+            if version is not None and target is not None and compare(version, target) == 0:
+                continue
+            names.append(node.name)
+        order = {name: at for at, name in enumerate(self.control_nodes)}
+        return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), _natural(name))))
+
+    @cached_property
+    def _static_pods(self) -> frozenset[str]:
+        return frozenset(
+            item.instance for item in self.snapshot.components if item.instance and item.kind == "static pod"
+        )
+
+    @cached_property
+    def _pods_by_node(self) -> dict[str, list[PodUse]]:
+        found: dict[str, list[PodUse]] = {}
+        for pod in self.snapshot.pods:
+            if pod.node and pod.phase not in ("Succeeded", "Failed"):
+                found.setdefault(pod.node, []).append(pod)
+        return found
+
+    def is_static(self, pod: PodUse) -> bool:
+        return f"{pod.namespace}/{pod.name}" in self._static_pods or any(
+            step.startswith("Node/") for step in pod.owner_chain
+        )
+
+    @cached_property
+    def bare_pods(self) -> tuple[PodUse, ...]:
+        """Pods without a controller, which nothing makes again."""
+        return tuple(
+            pod
+            for pod in self.snapshot.pods
+            if pod.owner is None and not self.is_static(pod) and pod.phase not in ("Succeeded", "Failed")
+        )
+
+    @cached_property
+    def _budget_of(self) -> dict[str, list[DisruptionBudget]]:
+        found: dict[str, list[DisruptionBudget]] = {}
+        for budget in self.snapshot.disruption_budgets:
+            for name in budget.pods:
+                found.setdefault(f"{budget.namespace}/{name}", []).append(budget)
+        return found
+
+    @cached_property
+    def _devices_by_node(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for pool in self.snapshot.pools:
+            for device in pool.devices:
+                node = device.node or pool.node
+                if node:
+                    drivers = found.setdefault(node, {})
+                    drivers[pool.driver] = drivers.get(pool.driver, 0) + 1
+        return found
+
+    def drain_of(self, node: str) -> Drain:
+        """What a drain of the node meets, from its Pods and their budgets."""
+        evictable = [
+            pod
+            for pod in self._pods_by_node.get(node, [])
+            if not self.is_static(pod) and not (pod.owner is not None and pod.owner.kind == "DaemonSet")
+        ]
+        names = {f"{pod.namespace}/{pod.name}": pod for pod in evictable}
+        bare = tuple(sorted(name for name, pod in names.items() if pod.owner is None))
+        empty = tuple(sorted(name for name, pod in names.items() if pod.local_storage))
+        blocked = sorted(
+            {
+                f"{budget.namespace}/{budget.name}"
+                for name in names
+                for budget in self._budget_of.get(name, [])
+                if budget.disruptions_allowed == 0
+            }
+        )
+        holders = sorted(name for name, pod in names.items() if pod.uses_devices)
+        flags = ["--ignore-daemonsets", "--timeout=15m"]
+        if empty:
+            flags.append("--delete-emptydir-data")
+        if bare:
+            flags.append("--force")
+        return Drain(
+            node=node,
+            flags=tuple(flags),
+            bare=bare,
+            emptydir=empty,
+            budgets=tuple(blocked),
+            holders=tuple(holders),
+            drivers=dict(sorted(self._devices_by_node.get(node, {}).items())),
+            grace=max(
+                (pod.grace_seconds if pod.grace_seconds is not None else 30 for pod in evictable), default=30
+            ),
+            unknown="pods" not in self.snapshot.kinds_read or "pods" in self.snapshot.namespaces_read,
+        )
+
+    def family(self, node: str) -> str:
+        """Family of the node's operating system, for package commands: debian, redhat or other."""
+        found = self.nodes.get(node)
+        text = (found.os_image if found is not None else "").lower()
+        if any(word in text for word in ("ubuntu", "debian")):
+            return "debian"
+        if any(
+            word in text for word in ("red hat", "rhel", "centos", "rocky", "alma", "fedora", "oracle linux")
+        ):
+            return "redhat"
+        return "other"
+
+    def group_of(self, node: str) -> str:
+        """Name of its node group; empty without one."""
+        found = self.nodes.get(node)
+        label = self.distribution.pool_label
+        return found.labels.get(label, "") if found is not None and label else ""
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def fields(self, hop: HopPlan | None, node: str = "", **more: str) -> dict[str, str]:
+        """Fields of the command templates for one node in one hop, each quoted for a shell."""
+        version = hop.version if hop is not None else self.target
+        today = hop.today if hop is not None else self.today
+        release, today_release = _release(version), _release(today)
+        found = self.nodes.get(node)
+        ip = found.internal_ips[0] if found is not None and found.internal_ips else node
+        fields = {
+            "node": quoted(node),
+            "ip": quoted(ip),
+            "version": quoted(version),
+            "release": release,
+            "release_dashed": release.replace(".", "-").replace("+", "-"),
+            "minor": minor_of(version) or "",
+            "today": quoted(today),
+            "today_release": today_release,
+            "today_minor": minor_of(today) or "",
+            "today_provider": quoted(self.today.removeprefix("v")),
+            "manifests": quoted(self.manifests),
+            "pki": quoted(self.pki),
+            "backup": quoted(self.backup),
+            "cluster": quoted(self.snapshot.cluster.name or "CLUSTER"),
+            "distribution_version": quoted(self.profile.target.distribution_version)
+            if self.profile.target.distribution_version
+            else '"$RELEASE"',
+        }
+        if self.members or self.distribution.paths.get("etcd_endpoint"):
+            fields.update(self.etcd_fields(node))
+        fields.update(more)
+        return fields
+
+    def commands(
+        self,
+        templates: Iterable[Template],
+        hop: HopPlan | None,
+        node: str = "",
+        fields: Mapping[str, str] | None = None,
+    ) -> tuple[Command, ...]:
+        """Templates with their fields filled."""
+        values = self.fields(hop, node) | dict(fields or {})
+        where = {"node": node}
+        return tuple(
+            Command(text=item.text.format_map(values), where=item.where.format_map(where), runs=item.runs)
+            for item in templates
+        )
+
+
+def _release(version: str) -> str:
+    found = try_version(version)
+    if found is None:
+        return version.removeprefix("v")
+    return f"{found.release}{found.build}"
+
+
+def _distance(low: str, high: str) -> int:
+    a, b = minor_key(low), minor_key(high)
+    return b[1] - a[1] if a[0] == b[0] else 0
+
+
+def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    return tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.findall(r"\d+|\D+", name))
+
+
+def _local(urls: str) -> str:
+    """The loopback address of a list of client URLs, else the first."""
+    found = [url.strip() for url in urls.split(",") if url.strip()]
+    return next(
+        (url for url in found if "127.0.0.1" in url or "[::1]" in url or "localhost" in url),
+        found[0] if found else "",
+    )
+
+
+def version_of(text: str) -> Version | None:
+    """The version in a text, for callers that need no more."""
+    return try_version(text)

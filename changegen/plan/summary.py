@@ -1,0 +1,393 @@
+"""The first page: title, decision, headline, and the facts that an approver decides from, in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from changegen.assess import Assessment
+from changegen.i18n import tr
+from changegen.model.ticket import Field, Finding, RollbackStep, Step
+from changegen.plan.scene import Scene
+from changegen.plan.steps import driver_target
+from changegen.versions import try_version
+
+__all__ = ["decide_by", "decision_of", "first_page", "headline_of", "risk_of", "title_of"]
+
+
+def _open(findings: Iterable[Finding], severity: str) -> list[Finding]:
+    return [f for f in findings if f.severity == severity and (f.accepted is None or f.accepted.expired)]
+
+
+def title_of(scene: Scene) -> str:
+    """``Upgrade Kubernetes 1.36.3 -> 1.37.2 on prod-a``."""
+    name = scene.snapshot.cluster.name or scene.snapshot.cluster.uid[:8] or tr("a cluster")
+    today, target = scene.today.removeprefix("v"), scene.target.removeprefix("v")
+    if not target:
+        return tr("Change of {cluster} to profile {profile}", cluster=name, profile=scene.profile.name)
+    if not scene.hops:
+        return tr("Check of {cluster} against Kubernetes {target}", cluster=name, target=target)
+    if today == target:
+        return tr("Finish the upgrade to Kubernetes {target} on {cluster}", target=target, cluster=name)
+    return tr(
+        "Upgrade Kubernetes {today} → {target} on {cluster}", today=today or "?", target=target, cluster=name
+    )
+
+
+def decision_of(scene: Scene, assessment: Assessment) -> str:
+    """do-not-start with an open blocker; cannot-tell where what decides was not read; attention with warnings."""
+    if assessment.blockers:
+        return "do-not-start"
+    if _blind(scene, assessment):
+        return "cannot-tell"
+    if _open(assessment.findings, "warning"):
+        return "attention"
+    return "ready"
+
+
+def _blind(scene: Scene, assessment: Assessment) -> bool:
+    """Nothing that was read tells what starts at the target: no version, or no data for it."""
+    if scene.target and not assessment.data_covers_target:
+        return True
+    if not scene.today:
+        return True
+    observed = [
+        c
+        for c in scene.context.of("kube-apiserver")
+        if isinstance(c.feature_gates, dict) or c.effective_gates is not None
+    ]
+    metrics = [
+        p
+        for p in scene.snapshot.processes
+        if p.component == "kube-apiserver" and p.effective_gates is not None
+    ]
+    return bool(scene.hops) and not observed and not metrics and not scene.snapshot.cluster.managed
+
+
+def headline_of(scene: Scene, assessment: Assessment, steps: Sequence[Step], decision: str) -> str:
+    """One or two sentences: the decision with its first reason, its remedy and the time that takes."""
+    blockers = assessment.blockers
+    if blockers:
+        first = blockers[0]
+        remedy = next((s for s in steps if first.id in s.findings and s.phase == "before"), None)
+        text = (
+            tr("Do not start: {n} blockers.", n=len(blockers))
+            if len(blockers) > 1
+            else tr("Do not start: 1 blocker.")
+        )
+        text += " " + first.message.rstrip()
+        if remedy is not None:
+            text += " " + (
+                tr(
+                    "Remedy: step {step}, {minutes} minutes, before the window.",
+                    step=remedy.id,
+                    minutes=remedy.minutes,
+                )
+                if remedy.minutes
+                else tr("Remedy: step {step}, before the window.", step=remedy.id)
+            )
+        return text
+    if decision == "cannot-tell":
+        return tr("Cannot tell: what decides whether the target starts was not read. See what is not known.")
+    warnings = _open(assessment.findings, "warning")
+    if warnings:
+        n = len(warnings)
+        head = (
+            tr("No blocker, {n} warnings to settle first.", n=n)
+            if n > 1
+            else tr("No blocker, 1 warning to settle first.")
+        )
+        return head + " " + warnings[0].message.rstrip()
+    if not scene.hops:
+        return tr("Nothing to upgrade: every instance that was seen runs the target.")
+    return tr("Ready: no blocker and no warning in what was read.")
+
+
+def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[RollbackStep]) -> str:
+    """``high``, ``medium`` or ``low``: a computed suggestion; a person accepts it."""
+    if assessment.blockers:
+        return "high"
+    hard = any(b.verdict == "one-way" for b in rollback if b.undoes) or any(s.no_return for s in steps)
+    warnings = len(_open(assessment.findings, "warning"))
+    if hard or warnings >= 3:
+        return "medium"
+    return "medium" if warnings and len(steps) > 10 else "low"
+
+
+def _risk_text(
+    assessment: Assessment, steps: Sequence[Step], risk: str, rollback: Sequence[RollbackStep]
+) -> str:
+    words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
+    untyped = sum(
+        1 for row in assessment.forecast if row.effect in ("flips-on", "flips-off", "new-on") and row.touches
+    )
+    counts = tr(
+        "{blockers} blockers, {warnings} warnings, {untyped} default changes that touch this cluster",
+        blockers=len(assessment.blockers),
+        warnings=len(_open(assessment.findings, "warning")),
+        untyped=untyped,
+    )
+    if risk != "high":
+        return f"{words[risk]}: {counts}"
+    remedies = [
+        s.id for s in steps if s.phase == "before" and any(b.id in s.findings for b in assessment.blockers)
+    ]
+    later = (
+        "medium"
+        if any(s.no_return for s in steps) or len(_open(assessment.findings, "warning")) >= 3
+        else "low"
+    )
+    if not remedies:
+        return f"{words['high']}: {counts}"
+    del rollback
+    return tr(
+        "{high} until {steps} is done, then {later}: {counts}",
+        high=words["high"],
+        steps=", ".join(remedies),
+        later=words[later],
+        counts=counts,
+    )
+
+
+def _what(scene: Scene) -> str:
+    if not scene.hops:
+        return tr("no change of the Kubernetes version")
+    parts = []
+    last = scene.hops[-1]
+    plain = [v.removeprefix("v") for v in (scene.today, last.version)]
+    way = " → ".join([plain[0] or "?", *[h.version.removeprefix("v") for h in scene.hops]])
+    control = len(scene.control_nodes)
+    kubelets = len(scene.pending_nodes) if any(h.drain for h in scene.hops) else 0
+    if scene.snapshot.cluster.managed:
+        parts.append(tr("managed control plane and {n} kubelets {way}", n=kubelets, way=way))
+    else:
+        parts.append(tr("control plane on {n} nodes {way}", n=control, way=way))
+        versions = Counter(
+            node.kubelet_version.removeprefix("v")
+            for node in scene.snapshot.nodes
+            if node.name in scene.pending_nodes
+        )
+        if kubelets:
+            from_text = ", ".join(sorted(versions))
+            parts.append(tr("{n} kubelets {today} → {target}", n=kubelets, today=from_text, target=plain[1]))
+    etcd = [h.etcd for h in scene.hops if h.etcd]
+    members = sorted({m.version.removeprefix("v") for m in scene.members})
+    if etcd and members and members != [etcd[-1].removeprefix("v")]:
+        parts.append(
+            tr("etcd {today} → {target}", today=", ".join(members), target=etcd[-1].removeprefix("v"))
+        )
+    for driver in scene.snapshot.drivers:
+        version, _, _ = driver_target(scene, driver)
+        if version:
+            parts.append(
+                tr(
+                    "DRA driver {driver} {today} → {target}",
+                    driver=driver.driver,
+                    today=driver.version,
+                    target=version,
+                )
+            )
+    return "; ".join(parts)
+
+
+def _cluster(scene: Scene) -> str:
+    cluster = scene.snapshot.cluster
+    parts = []
+    if cluster.name:
+        parts.append(cluster.name)
+    parts.append(f"{cluster.distribution} {cluster.distribution_version}".strip())
+    control = len(scene.control_nodes)
+    workers = len(scene.snapshot.nodes) - sum(1 for name in scene.control_nodes if name in scene.nodes)
+    if scene.snapshot.nodes:
+        parts.append(
+            tr("{control} control-plane nodes and {workers} workers", control=control, workers=workers)
+        )
+    parts.append(
+        tr("identity: UID {uid} of namespace kube-system", uid=cluster.uid)
+        if cluster.uid
+        else tr("identity not known: namespace kube-system was not read")
+    )
+    if scene.snapshot.captured_at:
+        inferred = scene.snapshot.source.captured_at_source == "newest object"
+        time = scene.snapshot.captured_at
+        parts.append(
+            tr("read {time} (inferred from the newest object)", time=time)
+            if inferred
+            else tr("read {time}", time=time)
+        )
+    return ", ".join(parts)
+
+
+def _blast(scene: Scene, assessment: Assessment) -> str:
+    total, held = Counter[str](), Counter[str]()
+    holders: dict[str, set[str]] = {}
+    for pool in scene.snapshot.pools:
+        total[pool.driver] += len(pool.devices)
+    for claim in scene.snapshot.claims:
+        for device in claim.devices:
+            held[device.driver] += 1
+            holders.setdefault(device.driver, set()).update(
+                f"{claim.namespace}/{c.name}" for c in claim.reserved_for
+            )
+    parts = [
+        tr(
+            "{pods} Pods hold {held} of {total} devices of {driver}",
+            pods=len(holders.get(driver, ())),
+            held=held[driver],
+            total=total[driver],
+            driver=driver,
+        )
+        for driver in sorted(total | held)
+    ]
+    pending = [row for row in assessment.capacity if row.pending > 0]
+    if pending:
+        nodes = ", ".join(sorted({row.node for row in pending}))
+        most = max(row.pending for row in pending)
+        parts.append(
+            tr("draining one of {nodes} leaves up to {n} Pods without a device", nodes=nodes, n=most)
+        )
+    budgets = [b for b in scene.snapshot.disruption_budgets if b.disruptions_allowed == 0]
+    if budgets:
+        parts.append(tr("{n} PodDisruptionBudgets allow no disruption", n=len(budgets)))
+    if scene.bare_pods:
+        parts.append(tr("{n} Pods have no controller and do not come back", n=len(scene.bare_pods)))
+    if not parts:
+        readable = "resourceclaims.resource.k8s.io" in scene.snapshot.kinds_read
+        return (
+            tr("no device is published or held")
+            if readable
+            else tr("not known: claims and slices were not read")
+        )
+    return "; ".join(parts)
+
+
+def _way_back(scene: Scene, steps: Sequence[Step], rollback: Sequence[RollbackStep]) -> str:
+    if not scene.hops:
+        return tr("nothing to go back from")
+    control = next((b for b in rollback if "kube-apiserver" in b.what), None)
+    if control is not None and control.verdict == "one-way":
+        return tr("none for the control plane once it has started: {why}", why=control.why)
+    point = next((s for s in steps if s.no_return), None)
+    if point is not None:
+        where = ", ".join(point.nodes)
+        after = next(
+            (
+                b
+                for b in rollback
+                if b.what.startswith("etcd") and b.verdict == "reversible" and b.commands and b.minutes == 30
+            ),
+            None,
+        )
+        text = tr(
+            "yes, node by node, until the last etcd member runs the new version (step {step}, {node})",
+            step=point.id,
+            node=where,
+        )
+        if after is not None:
+            text += "; " + tr(
+                "after it only with an etcd downgrade ({step}), {minutes} more minutes",
+                step=after.id,
+                minutes=after.minutes,
+            )
+        return text
+    limited = [b for b in rollback if b.verdict == "reversible-until"]
+    if limited:
+        return tr("yes, until {until}", until=limited[0].until)
+    hard = [b for b in rollback if b.verdict == "one-way"]
+    if hard and any("etcd" in b.what for b in hard):
+        return tr("for the API servers yes; etcd only with a downgrade")
+    return tr("yes, node by node")
+
+
+def _not_known(scene: Scene, assessment: Assessment) -> str:
+    failed = [u.what for u in scene.snapshot.unobserved if u.failed]
+    others = [u.what for u in scene.snapshot.unobserved if not u.failed]
+    parts = []
+    if failed:
+        parts.append(tr("tried and failed: {what}", what=_capped(failed)))
+    if others:
+        parts.append(tr("not in this reading: {what}", what=_capped(others)))
+    if not assessment.data_covers_target:
+        parts.append(
+            tr("the target is newer than the data of this tool ({release})", release=assessment.data_release)
+        )
+    if scene.target_chosen and scene.hops:
+        parts.append(tr("the exact target version: {version} was chosen", version=scene.target))
+    return "; ".join(parts) or tr("nothing that was asked for")
+
+
+def _capped(items: Sequence[str], most: int = 5) -> str:
+    unique = list(dict.fromkeys(items))
+    shown = ", ".join(unique[:most])
+    return shown if len(unique) <= most else tr("{shown} and {n} more", shown=shown, n=len(unique) - most)
+
+
+def first_page(
+    scene: Scene,
+    assessment: Assessment,
+    steps: Sequence[Step],
+    rollback: Sequence[RollbackStep],
+    fields: Sequence[Field],
+    risk: str,
+) -> dict[str, str]:
+    """The facts in their order; keys are stable, renderers have the labels."""
+    minutes = sum(step.minutes or 0 for step in steps if step.phase not in ("before",))
+    before = sum(step.minutes or 0 for step in steps if step.phase == "before")
+    needed = [field for field in fields if field.required and not field.value]
+    why = scene.profile.change.reason or ""
+    start = next((f.value for f in fields if f.name == "window_start"), "")
+    end = next((f.value for f in fields if f.name == "window_end"), "")
+    return {
+        "what": _what(scene),
+        "why": why or tr("to be said by the requester"),
+        "cluster": _cluster(scene),
+        "when": tr("{start} to {end}", start=start or "?", end=end or "?")
+        if start or end
+        else tr("no window yet"),
+        "duration": tr(
+            "about {minutes} minutes in the window, {before} before it", minutes=minutes, before=before
+        ),
+        "risk": _risk_text(assessment, steps, risk, rollback),
+        "blast_radius": _blast(scene, assessment),
+        "way_back": _way_back(scene, steps, rollback),
+        "not_known": _not_known(scene, assessment),
+        "to_fill": ", ".join(field.label for field in needed) or tr("nothing"),
+    }
+
+
+def decide_by(steps: Sequence[Step], fields: Sequence[Field]) -> str:
+    """When the decision to go back must have fallen: the step before the point, its minute, and the hour if known."""
+    passed = 0
+    previous: Step | None = None
+    for step in steps:
+        if step.phase == "before":
+            continue
+        if step.no_return:
+            where = (
+                tr("before {step} starts, when {previous} is proven", step=step.id, previous=previous.id)
+                if previous is not None
+                else tr("before {step} starts", step=step.id)
+            )
+            text = tr("{where}; about minute {minute} of the window", where=where, minute=passed)
+            start = next((f.value for f in fields if f.name == "window_start"), "")
+            clock = _clock(start, passed)
+            return f"{text} ({clock})" if clock else text
+        passed += step.minutes or 0
+        previous = step
+    return ""
+
+
+def _clock(start: str, minutes: int) -> str:
+    """The time some minutes after the window's start; empty where the start is no time."""
+    try:
+        begin = datetime.fromisoformat(start.replace("Z", "+00:00"))
+    except ValueError:
+        return ""
+    return (begin + timedelta(minutes=minutes)).isoformat(timespec="minutes")
+
+
+def version_text(text: str) -> str:
+    """A version without its v."""
+    found = try_version(text)
+    return text.removeprefix("v") if found is not None else text
