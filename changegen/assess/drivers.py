@@ -106,6 +106,7 @@ NO_SLICE_AT_ALL = Code(
     code="CG-SLICE-002",
     title="Driver ready, not one ResourceSlice",
     severity="warning",
+    others=("info",),
     meaning="The driver's workload is ready, and nothing is published: the API server may refuse its slices, or the driver "
     "may speak a version of resource.k8s.io that is not served. Ready Pods are no passing device check.",
     remedy="Check which version of resource.k8s.io the driver supports, and read its log; the image does not tell it.",
@@ -261,7 +262,10 @@ def pool_rows(ctx: Context) -> tuple[PoolRow, ...]:
                 allocated=allocated,
                 tainted=tainted,
                 behind_node_taint=", ".join(taints),
-                driver_versions=", ".join(sorted(_device_versions(pool))),
+                driver_versions=", ".join(
+                    tr("not reported") if version == UNREPORTED else version
+                    for version in sorted(_device_versions(pool))
+                ),
             )
         )
     return tuple(rows)
@@ -321,6 +325,7 @@ def _version(driver: Driver) -> Iterator[Finding]:
                     version=driver.version,
                     labels=", ".join(text for text in told if text),
                 ),
+                preexisting=True,
                 component="driver",
                 name=driver.driver,
                 severity="warning" if lags else "info",
@@ -343,6 +348,7 @@ def _version(driver: Driver) -> Iterator[Finding]:
         yield finding(
             TWO_VERSIONS,
             tr("{driver}: {versions} at once", driver=driver.driver, versions=shown),
+            preexisting=True,
             component="driver",
             name=driver.driver,
             evidence=[_seen(driver, "status.containerStatuses[].image", shown, "pod status")],
@@ -362,6 +368,7 @@ def _devices(ctx: Context, driver: Driver) -> Iterator[Finding]:
         yield finding(
             DEVICE_VERSIONS,
             tr("{driver}: attribute driverVersion differs: {versions}", driver=driver.driver, versions=shown),
+            preexisting=True,
             component="driver",
             instances=sorted({node for version in known for node in where[version]}),
             name=driver.driver,
@@ -419,6 +426,7 @@ def _workload(ctx: Context, driver: Driver) -> Iterator[Finding]:
         yield finding(
             NOT_READY,
             text,
+            preexisting=True,
             component="driver",
             instances=unready,
             name=driver.driver,
@@ -438,12 +446,8 @@ def _log_command(driver: Driver, node: str) -> str:
 
 
 def _coverage(ctx: Context, driver: Driver) -> Iterator[Finding]:
-    if driver.workload is None or (SLICES not in ctx.snapshot.kinds_read and not driver.nodes):
-        # Where slices were not read, their absence means nothing; a driver that only a class names shows them empty.
-        if driver.workload is None or not _ready(driver) or ctx.unread(SLICES) is None:
-            return
-        if SLICES not in ctx.snapshot.kinds_read and not _absence_counts(ctx):
-            return
+    if driver.workload is None or not _slices_expected(ctx):
+        return
     ready = _ready(driver)
     published = set(driver.nodes)
     anywhere = any(pool.driver == driver.driver for pool in ctx.snapshot.pools)
@@ -468,6 +472,7 @@ def _coverage(ctx: Context, driver: Driver) -> Iterator[Finding]:
                     nodes=names(gone),
                     workload=_where(driver.workload),
                 ),
+                preexisting=True,
                 component="driver",
                 instances=gone,
                 name=driver.driver,
@@ -483,10 +488,15 @@ def _coverage(ctx: Context, driver: Driver) -> Iterator[Finding]:
             )
 
 
-def _absence_counts(ctx: Context) -> bool:
-    """Whether other objects of resource.k8s.io came with the capture, so that the lack of slices is worth a word."""
+def _slices_expected(ctx: Context) -> bool:
+    """Whether a lack of slices is worth a word: they were listed, or other objects of resource.k8s.io came without them."""
     snapshot = ctx.snapshot
-    return bool(snapshot.device_classes or snapshot.claims or snapshot.claim_templates)
+    if SLICES in snapshot.kinds_read:
+        return True
+    unread = ctx.unread(SLICES)
+    if unread is not None and unread.reason != "not-in-capture":
+        return False
+    return bool(snapshot.device_classes or snapshot.claims or snapshot.claim_templates or snapshot.pools)
 
 
 def _ready(driver: Driver) -> int:
@@ -517,6 +527,8 @@ def _none_at_all(ctx: Context, where: str, driver: str, version: str, ready: int
         text,
         component="driver",
         name=driver or where,
+        severity="warning" if SLICES in ctx.snapshot.kinds_read or served else "info",
+        preexisting=True,
         advice=advice,
         evidence=[
             Evidence(source=where, path="status.numberReady", value=str(ready), provenance="api object")
@@ -535,6 +547,7 @@ def _on_nodes(ctx: Context, driver: Driver, bare: list[str]) -> Finding:
     return finding(
         NO_SLICE_ON_NODE,
         text + (f"; {hint}" if hint else ""),
+        preexisting=True,
         component="driver",
         instances=bare,
         name=driver.driver,
@@ -556,6 +569,7 @@ def _by_count(ctx: Context, driver: Driver, ready: int, published: set[str]) -> 
     return finding(
         NO_SLICE_ON_NODE,
         text + (f"; {hint}" if hint else ""),
+        preexisting=True,
         component="driver",
         name=driver.driver,
         evidence=[_seen(driver, "status.numberReady", str(ready), "api object")],
@@ -586,7 +600,7 @@ def _unlinked(ctx: Context) -> Iterator[Finding]:
     for workload in ctx.snapshot.workloads:
         if workload.addon != "dra-driver" or not workload.ready:
             continue
-        if not (SLICES in ctx.snapshot.kinds_read or _absence_counts(ctx)):
+        if not _slices_expected(ctx):
             continue
         ref = WorkloadRef(kind=workload.kind, namespace=workload.namespace, name=workload.name)
         yield _none_at_all(ctx, _where(ref), "", "", workload.ready)
@@ -662,6 +676,7 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
                 node=node,
                 n=len(ctx.snapshot.nodes),
             ),
+            preexisting=True,
             component="ResourceSlice",
             instances=[node],
             name=node,
@@ -683,6 +698,7 @@ def _pools(ctx: Context) -> Iterator[Finding]:
                     expected=pool.expected_slices if pool.expected_slices is not None else "?",
                     generation=pool.generation,
                 ),
+                preexisting=True,
                 component="pool",
                 name=subject,
                 evidence=[
