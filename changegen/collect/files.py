@@ -15,7 +15,6 @@ holds nothing at all of use is an error.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
@@ -52,6 +51,7 @@ SORT_BYTES = 256 * 2**20
 
 _CHUNK = 2**20
 _HEAD = 1024
+_PACKED = 2**16
 _HEADERS = 4 * 2**20
 """What tar headers between two members may take; a larger one is no honest archive."""
 
@@ -212,7 +212,8 @@ class _Reader:
             data, problem = self._whole(buffered, path)
             if top:
                 self.paths.append(path)
-            yield from self._text(data, path, dump)
+            if data or problem is None:
+                yield from self._text(data, path, dump)
             if problem is not None:
                 yield problem
 
@@ -244,24 +245,26 @@ class _Reader:
         self, stream: Stream, path: str, dump: frozenset[str], nesting: int, *, top: bool
     ) -> Iterator[Record]:
         inner = re.sub(r"\.(?:gz|gzip)$", "", re.sub(r"\.tgz$", ".tar", path, flags=re.IGNORECASE))
-        with gzip.GzipFile(fileobj=_Unclosed(stream), mode="rb") as unpacked:
-            kept = _Lenient(unpacked)
-            head = kept.peek(_HEAD)
-            if _is_tar(head, inner):
-                yield from self._tar(kept, path, nesting, top=top)
-                return
-            if head.startswith((b"\x1f\x8b", b"PK\x03\x04")) and nesting < MAX_NESTING:
-                yield from self._open(kept, inner, dump, nesting=nesting + 1, top=top)
-                return
-            data, problem = self._whole(kept, path)
-            if top:
-                self.paths.append(inner)
-            if problem is None and kept.error is not None:
-                problem = self._damaged(path, kept.error)
-            if data or problem is None:
-                yield from self._text(data, inner, dump)
-            if problem is not None:
-                yield problem
+        unpacked = _Gunzip(stream)
+        head = unpacked.peek(_HEAD)
+        if _is_tar(head, inner):
+            yield from self._tar(unpacked, path, nesting, top=top)
+            return
+        if not _is_plain(head, inner):
+            if nesting >= MAX_NESTING:
+                yield self._nested(path)
+            else:
+                yield from self._open(unpacked, inner, dump, nesting=nesting + 1, top=top)
+            return
+        data, problem = self._whole(unpacked, path)
+        if top:
+            self.paths.append(inner)
+        if problem is None and unpacked.error is not None:
+            problem = self._damaged(path, unpacked.error)
+        if data or problem is None:
+            yield from self._text(data, inner, dump)
+        if problem is not None:
+            yield problem
 
     def _tar(self, stream: Stream, path: str, nesting: int, *, top: bool) -> Iterator[Record]:
         """Yield a tarball's records in one pass; members in the order of their names as far as memory allows."""
@@ -311,7 +314,7 @@ class _Reader:
                         held, size = [], 0
         except _TooLargeError:
             problem = self._problem(path, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
-        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError) as error:
+        except (tarfile.TarError, EOFError, OSError, ValueError) as error:
             problem = self._damaged(path, error)
         cut = getattr(stream, "error", None)
         if problem is None and cut is not None:
@@ -567,22 +570,6 @@ def _is_must_gather_version(data: bytes) -> bool:
     return len(data) < 4096 and b"gitVersion" not in data and b"{" not in data
 
 
-class _Unclosed(io.RawIOBase):
-    """A stream for those who want a file object; closing it closes nothing."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.below = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        data = self.below.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-
 class _Ahead:
     """A stream whose first bytes can be looked at without taking them."""
 
@@ -616,26 +603,40 @@ class _Ahead:
         return self.below.read(size)
 
 
-class _Lenient(_Ahead):
-    """A gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
+class _Gunzip(_Ahead):
+    """An unpacked gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
         self.error: BaseException | None = None
         self.total = 0
+        self.unpacker = zlib.decompressobj(wbits=31)
+        self.packed = b""
 
     def _more(self, size: int) -> bytes:
-        if self.error is not None:
-            return b""
-        try:
-            data = self.below.read(min(size, _CHUNK))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self.error = error
-            return b""
-        self.total += len(data)
-        if self.total > MAX_TOTAL_BYTES:
-            raise _TooLargeError
-        return data
+        while self.error is None:
+            if self.unpacker.eof:
+                # Another member may follow; padding does not count.
+                self.packed = (self.unpacker.unused_data or self.below.read(_PACKED)).lstrip(b"\0")
+                if not self.packed:
+                    break
+                self.unpacker = zlib.decompressobj(wbits=31)
+            source = self.packed or self.below.read(_PACKED)
+            if not source:
+                self.error = EOFError()
+                break
+            try:
+                data = self.unpacker.decompress(source, size)
+            except zlib.error as error:
+                self.error = error
+                break
+            self.packed = self.unpacker.unconsumed_tail
+            if data:
+                self.total += len(data)
+                if self.total > MAX_TOTAL_BYTES:
+                    raise _TooLargeError
+                return data
+        return b""
 
 
 class _Metered(io.RawIOBase):

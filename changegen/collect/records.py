@@ -49,6 +49,8 @@ _ITEMS = re.compile(rb'"items"\s*:\s*\[')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 _NOT_SPACE = re.compile(rb"[^\s,;]")
 _JSON_LINE = re.compile(rb"^[ \t]*[{\[]", re.MULTILINE)
+_JSON_START = re.compile(rb"^[{\[]", re.MULTILINE)
+_YAML_LINE = re.compile(rb"^(?:---|%YAML|- |apiVersion:|kind:|items:)", re.MULTILINE)
 _LOG_START = re.compile(rb"^==== START logs for container (.*?) of pod (.*?) ====[ \t]*\r?$", re.MULTILINE)
 
 _SERVER_SAID = re.compile(r"^Error from server(?: \((\w+)\))?: (.*)$", re.MULTILINE)
@@ -231,9 +233,8 @@ def read_text(data: bytes, origin: Origin) -> Iterator[Record]:
         if not looks_yaml:
             yield from read_json(data, origin)
             return
-    json_at = _JSON_LINE.search(data)
-    head = data[start.start() : start.start() + 4096]
-    if json_at is not None and not re.match(rb"(?:---|[\w.-]+:|#|%YAML|- )", head):
+    json_at = _JSON_START.search(data)
+    if json_at is not None and not _YAML_LINE.search(data, 0, json_at.start()):
         # Warnings of kubectl (2>&1) before the JSON.
         yield from _said(data[: json_at.start()].decode("utf-8", errors="replace"), origin)
         yield from read_json(data, origin, json_at.start())
@@ -534,9 +535,11 @@ def _half(value: dict[str, Any], loose: list[tuple[str, Any]], *, ended: bool) -
     that lacks what all others of its kind have at its end is half an object.
     """
     items = value.get("items")
-    if isinstance(items, list):
-        if "kind" not in value and "apiVersion" in value:
+    if "items" in value and "apiVersion" in value and "spec" not in value:
+        kind = _text(value.get("kind"))
+        if not kind or (not ended and not kind.endswith("List")):
             return tr("the list ends without its kind")
+    if isinstance(items, list):
         if items and isinstance(items[-1], dict):
             kind = _text(items[-1].get("kind"))
             others = [
@@ -567,7 +570,10 @@ def _cut_yaml(
     half: Any = value
     kind = _text(value.get("kind"))
     line = document.line
+    if "items" in value and not isinstance(items, list):
+        items = []
     if isinstance(items, list):
+        kind = kind if kind.endswith("List") else ""
         whole, half = items[:-1], items[-1] if items else None
         yield from list_records(
             whole,
@@ -635,6 +641,7 @@ class _Head(msgspec.Struct, gc=False):
     groupVersion: msgspec.Raw = msgspec.Raw()  # noqa: N815
     resources: msgspec.Raw = msgspec.Raw()
     versions: msgspec.Raw = msgspec.Raw()
+    spec: msgspec.Raw = msgspec.Raw()
 
 
 class _ItemHead(msgspec.Struct, gc=False):
@@ -724,12 +731,13 @@ def value_records(data: Any, origin: Origin, *, lines: tuple[int, ...] = ()) -> 
         yield from _status_object(value, origin)
     elif kind in _DISCOVERY:
         yield Document(api_version=api_version, kind=kind, place=place, data=data)
-    elif value.has("items") and (not kind or kind.endswith("List")):
+    elif value.has("items") and (not kind or kind.endswith("List") or not value.has("spec")):
         items = _elements(value.part("items"))
         if items is None:
             yield _syntax(place, tr("the items of the list are no list"), origin, _item_kind(kind))
         else:
-            yield from list_records(items, kind or "List", api_version, origin, lines=lines)
+            whose = kind if kind.endswith("List") else "List"
+            yield from list_records(items, whose, api_version, origin, lines=lines)
     elif kind:
         yield from _object(data, kind, api_version, place, hints)
     else:
