@@ -127,6 +127,13 @@ def _go(arguments: Iterable[str], *, flags: str) -> str:
     return done.stdout
 
 
+def _check_go() -> None:
+    # Older ones neither read the module files nor fetch another toolchain.
+    found = re.search(r"go(\d+)\.(\d+)", _go(["version"], flags=""))
+    if found is None or (int(found[1]), int(found[2])) < (1, 21):
+        raise BuildError("Go 1.21 or newer is needed; it fetches the right toolchain itself")
+
+
 def build(version: str, *, update_modules: bool = False) -> Path:
     """Build the binary of ``version`` unless it is there, and return its folder.
 
@@ -140,6 +147,7 @@ def build(version: str, *, update_modules: bool = False) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if is_built(version) and not update_modules:
             return binary_dir(version)
+        _check_go()
         working = cache_root() / f".building-{version}-{os.getpid()}"
         working.mkdir(parents=True, exist_ok=True)
         try:

@@ -696,6 +696,23 @@ class Cluster:
             raise CommandError(done.returncode, done.args, done.stdout, done.stderr)
         return done
 
+    def shell(
+        self, command: str, *, node: str | None = None, check: bool = False, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command line as printed, by a shell, with kubectl, etcdctl, etcdutl and kubeadm of this cluster.
+
+        With ``node`` it is run as on that node: its paths below /etc/kubernetes and /var/lib/etcd are its files here,
+        and the local etcd address is that of its member.
+        """
+        if node is not None:
+            home = self.node_dir(node)
+            for path in ("/etc/kubernetes", "/var/lib/etcd"):
+                command = command.replace(path, f"{home}{path}")
+            if node in self.running["etcd"]:
+                member = f"127.0.0.1:{self.port('etcd', node, 'client')}"
+                command = command.replace("127.0.0.1:2379", member)
+        return self.run("/bin/sh", "-c", command, check=check, timeout=timeout)
+
     def kubectl(self, *arguments: str | Path, stdin: str | None = None, version: str | None = None) -> str:
         """Run kubectl as administrator and return its output; raises CommandError."""
         return self.run(self.binaries(version) / "kubectl", *arguments, stdin=stdin, version=version).stdout
