@@ -169,7 +169,7 @@ def _kubeadm_finding(
     where = names(label_of(c) for c in group)
     if not has:
         text = tr(
-            "{place} gives {what}={want} to {component}; {where} has it not. The next run of kubeadm sets it.",
+            "{place} gives {what}={want} to {component}; it is not set on {where}. The next run of kubeadm sets it.",
             place=place,
             what=what,
             want=want,
@@ -178,7 +178,7 @@ def _kubeadm_finding(
         )
     elif not want:
         text = tr(
-            "{where} has {what}={has}, which {place} does not give to {component}: edited by hand. The next run of kubeadm takes it away.",
+            "{what}={has} is set on {where}, and {place} does not give it to {component}: edited by hand. The next run of kubeadm takes it away.",
             where=where,
             what=what,
             has=has,
@@ -187,7 +187,7 @@ def _kubeadm_finding(
         )
     else:
         text = tr(
-            "{where} has {what}={has}, {place} says {want}. The next run of kubeadm sets {want}.",
+            "{what}={has} is set on {where}, and {place} says {want}. The next run of kubeadm sets {want}.",
             where=where,
             what=what,
             has=has,

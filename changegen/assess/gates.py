@@ -893,7 +893,7 @@ def _flips(ctx: Context) -> Iterator[Finding]:
         yield finding(
             FLIP_REST,
             tr(
-                "{count} gates change their default with nobody touching them; nothing that was read uses them: {gates}.",
+                "{count} more gates change their default with nobody touching them; in what was read nothing is seen that they concern: {gates}.",
                 count=len(rest),
                 gates=", ".join(flip.gate for flip in rest),
             ),
@@ -1111,7 +1111,11 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
         intended = [
             c
             for c in ctx.of(name)
-            if c.feature_gates != UNOBSERVABLE and complete(c) and c.gates_certainty == "intended"
+            if c.feature_gates != UNOBSERVABLE
+            and complete(c)
+            # kube-proxy takes nothing but its file, where it has one.
+            and name != "kube-proxy"
+            and c.gates_certainty == "intended"
         ]
         if partly or intended:
             group = partly or intended

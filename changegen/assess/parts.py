@@ -206,6 +206,8 @@ _PRESSURE: Final = {
     "PIDPressure": "True",
     "NetworkUnavailable": "True",
 }
+# Of these, only what stands in kube-system is ever looked at.
+_OF_THE_SYSTEM: Final = frozenset({"configmaps", "leases.coordination.k8s.io"})
 _MANY_RESTARTS: Final = 5
 _WARN_RESTARTS: Final = 20
 
@@ -786,13 +788,15 @@ def _unread(ctx: Context) -> Iterator[Finding]:
             component="reading",
             instances=[u.what for u in absent],
         )
-    if ctx.snapshot.namespaces_read:
+    narrow = [
+        kind
+        for kind, namespaces in ctx.snapshot.namespaces_read.items()
+        if kind not in _OF_THE_SYSTEM or "kube-system" not in namespaces
+    ]
+    if narrow:
         yield finding(
             STALE_KINDS,
-            tr(
-                "Only some namespaces were read of {kinds}.",
-                kinds=names(ctx.snapshot.namespaces_read, 12),
-            ),
+            tr("Only some namespaces were read of {kinds}.", kinds=names(narrow, 12)),
             component="reading",
-            instances=list(ctx.snapshot.namespaces_read),
+            instances=narrow,
         )

@@ -19,7 +19,7 @@ from changegen.assess.context import (
 from changegen.i18n import tr
 from changegen.model.snapshot import Component
 from changegen.model.ticket import Evidence, Finding, InstanceRow
-from changegen.versions import compare, kubernetes_release, minor_key, same_release, try_version
+from changegen.versions import compare, kubernetes_release, minor_key, parse_image, same_release, try_version
 
 DATA_NEWER = Code(
     code="CG-VERSION-001",
@@ -158,10 +158,13 @@ def progress(ctx: Context) -> tuple[int, int]:
     """kube-apiservers proven on the target, and those not (or not proven); processes that answered count as one."""
     instances = ctx.of("kube-apiserver")
     on = sum(1 for c in instances if on_target(ctx, c))
-    if instances:
-        return on, len(instances) - on
     wish = ctx.target
     versions = [v for p in ctx.processes("kube-apiserver") if (v := p.version)]
+    if instances:
+        if not on and any(wish is not None and wish.satisfied(v) for v in versions):
+            # One answered with the target's version, and nothing ties it to an instance.
+            on = 1
+        return on, len(instances) - on
     if not versions and ctx.snapshot.cluster.server_version:
         versions = [ctx.snapshot.cluster.server_version]
     done = sum(1 for v in versions if wish is not None and wish.satisfied(v))
@@ -317,7 +320,7 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
         return
     whole = rest == 0
     for name in COMPONENTS:
-        instances = ctx.of(name)
+        instances = ctx.of(name) or (_coredns(ctx) if name == "coredns" else ())
         if not instances:
             continue
         wish = ctx.target_of(name)
@@ -361,6 +364,34 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
     yield from _kubeadm(ctx)
 
 
+def _coredns(ctx: Context) -> tuple[Component, ...]:
+    """CoreDNS as instances, where only its workload was kept."""
+    found = []
+    for workload in ctx.snapshot.workloads:
+        if workload.addon != "coredns":
+            continue
+        for container, image in workload.images.items():
+            version = parse_image(image).version
+            if version is not None:
+                found.append(
+                    Component(
+                        component="coredns",
+                        instance=f"{workload.namespace}/{workload.name}",
+                        node=None,
+                        version=version.raw,
+                        version_source=tr("image tag {tag}", tag=version.raw),
+                        feature_gates={},
+                        feature_gates_source="",
+                        gates_certainty=None,
+                        kind="workload",
+                        namespace=workload.namespace,
+                        container=container,
+                        image=image,
+                    )
+                )
+    return tuple(found)
+
+
 def _release(text: str) -> str:
     version = try_version(kubernetes_release(text, "etcd") or text)
     return f"v{version.release}" if version is not None else ""
@@ -385,7 +416,7 @@ def _kubeadm(ctx: Context) -> Iterator[Finding]:
                 target=wish.text,
             ),
             component="ConfigMap",
-            name=f"{config.namespace}/{config.name}",
+            instances=[f"{config.namespace}/{config.name}"],
             evidence=(
                 Evidence(
                     source=f"{config.namespace}/{config.name}",
@@ -399,9 +430,12 @@ def _kubeadm(ctx: Context) -> Iterator[Finding]:
 
 def instance_rows(ctx: Context) -> tuple[InstanceRow, ...]:
     """Current against target, one row an instance, in the order of the components and then of nodes."""
+    found = dict(ctx.instances)
+    if "coredns" not in found and (dns := _coredns(ctx)):
+        found["coredns"] = dns
     return tuple(
         _row(ctx, name, component)
-        for name, instances in ctx.instances.items()
+        for name, instances in found.items()
         for component in sorted(instances, key=lambda c: (c.node or "", c.instance or ""))
     )
 
@@ -416,7 +450,9 @@ def _row(ctx: Context, name: str, component: Component) -> InstanceRow:
         target = base
         wish = VersionWish.parse(">=" + _release(base))
         note = tr("what kubeadm of the target brings")
-    if component.running_version is None and component.version != "unobservable":
+    if component.kind == "workload":
+        note = " ".join(x for x in (note, tr("as its template asks")) if x)
+    elif component.running_version is None and component.version != "unobservable":
         note = tr("asked for, not proven to run")
     elif (
         component.running_version is not None
