@@ -12,10 +12,11 @@ from changegen.collect import components as parts
 from changegen.collect import dra, workloads
 from changegen.collect.configmaps import read_config_maps
 from changegen.collect.distributions import KNOWLEDGE, Detected, detect
+from changegen.collect.events import Event
 from changegen.collect.inventory import WANTED, WANTED_OPENSHIFT, Inventory
 from changegen.collect.nodes import condition_facts, node_facts
 from changegen.collect.processes import emulation_of, minimum_of, process_facts
-from changegen.collect.wire import ApiService, Namespace
+from changegen.collect.wire import ApiService, Namespace, Node, Pod
 from changegen.i18n import language, tr
 from changegen.model.base import UNOBSERVABLE
 from changegen.model.snapshot import (
@@ -30,6 +31,8 @@ from changegen.model.snapshot import (
 
 __all__ = ["Options", "build_snapshot"]
 
+EAGER: Final = {"pods": Pod, "nodes": Node, "events": Event, "events.events.k8s.io": Event}
+"""Resources of which there are many: they are decoded as they come, so that a large file need not stay in memory."""
 _DEFAULT_CLUSTER_NAME: Final = "kubernetes"
 """kubeadm's clusterName where nobody chose one: it names no cluster."""
 
@@ -59,7 +62,7 @@ def build_snapshot(records: Iterable[object], options: Options | None = None) ->
     Texts in it are English whatever language is in force: a snapshot is a record, and equal inputs give equal bytes.
     """
     with language("en"):
-        return _build(Inventory.from_records(records), options or Options())
+        return _build(Inventory.from_records(records, EAGER), options or Options())
 
 
 def _build(inventory: Inventory, options: Options) -> Snapshot:

@@ -11,7 +11,7 @@ apart by owner; what runs elsewhere and belongs to no known owner (an applicatio
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -113,13 +113,14 @@ def find_pods(inventory: Inventory) -> tuple[Seen, ...]:
         out.extend(_seen_in_pod(located))
     for resource, kind in _WORKLOADS:
         for found in inventory.all(resource, wire.Workload):
+            shown = _seen_in_workload(found, kind)
             selector = found.obj.spec.selector
             wanted = (selector.match_labels if selector else None) or {}
-            has_pods = wanted and any(
-                _matches(wanted, pod.metadata.labels) for pod in by_namespace.get(found.namespace, ())
-            )
-            if not has_pods:
-                out.extend(_seen_in_workload(found, kind))
+            if shown and not any(
+                wanted and _matches(wanted, pod.metadata.labels)
+                for pod in by_namespace.get(found.namespace, ())
+            ):
+                out.extend(shown)
     return tuple(out)
 
 
@@ -631,6 +632,11 @@ class _Assembler:
             sources.append(k0s)
         gates: dict[str, bool] | Literal["unobservable"] = "unobservable"
         said = self._why_no_kubelet_gates(args)
+        odd = next((found for found in sources if found.problems), None)
+        if odd is not None:
+            said = tr(
+                "{place}: the value cannot be read: {value}", place=odd.place, value=" ".join(odd.flag_values)
+            )
         certainty = None
         best = next((found for found in sources if found.complete or found.gates), None)
         if best is not None and not (best.problems and not best.gates):
@@ -796,19 +802,21 @@ class _Assembler:
 
     def _with_metrics(self, found: list[Component]) -> list[Component]:
         """Effective gates of a component of which there is one instance only; of several, which answered is not known."""
-        metrics = [
-            fact for fact in self.processes if fact.effective_gates and fact.component in CONTROL_PLANE
+        answers: dict[str, list[ProcessFact]] = defaultdict(list)
+        for fact in self.processes:
+            if fact.effective_gates and fact.component in CONTROL_PLANE:
+                answers[fact.component].append(fact)
+        if not answers or not self.inventory.complete("pods"):
+            return found
+        here = Counter(item.component for item in found if item.belongs_to == HERE)
+        return [
+            msgspec.structs.replace(item, effective_gates=answers[item.component][0].effective_gates)
+            if item.belongs_to == HERE
+            and here[item.component] == 1
+            and len(answers.get(item.component, ())) == 1
+            else item
+            for item in found
         ]
-        out = []
-        for item in found:
-            same = [other for other in found if (other.component, other.belongs_to) == (item.component, HERE)]
-            answers = [fact for fact in metrics if fact.component == item.component]
-            alone = item.belongs_to == HERE and len(same) == 1 and len(answers) == 1
-            if alone and self.inventory.complete("pods"):
-                out.append(msgspec.structs.replace(item, effective_gates=answers[0].effective_gates))
-            else:
-                out.append(item)
-        return out
 
 
 def assemble(

@@ -157,6 +157,34 @@ class _Discovery(msgspec.Struct, frozen=True):
     items: tuple[_DiscoveredGroup, ...] | None = None
 
 
+class _Kept:
+    """Decoded objects of one resource, each once."""
+
+    __slots__ = ("found", "names", "newest")
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, ...], tuple[int, Located[Any]]] = {}
+        self.names: dict[tuple[str, ...], tuple[str, str]] = {}
+        self.newest = ""
+
+    def add(self, document: Document, obj: Any) -> None:
+        meta: Any = getattr(obj, "metadata", None)
+        namespace = getattr(meta, "namespace", "") or document.namespace
+        name = getattr(meta, "name", "")
+        uid = getattr(meta, "uid", "")
+        version = getattr(meta, "resource_version", "")
+        key = ("uid", uid) if uid else ("name", namespace, name)
+        order = int(version) if version.isdecimal() else -1
+        previous = self.found.get(key)
+        if previous is None or order > previous[0]:
+            located = Located(obj, document.api_version, document.kind, document.place, namespace)
+            self.found[key] = (order, located)
+            self.names[key] = (namespace, name)
+
+    def sorted(self) -> tuple[Located[Any], ...]:
+        return tuple(self.found[key][1] for key in sorted(self.found, key=lambda key: (self.names[key], key)))
+
+
 class Inventory:
     """Everything an input held. Build it with :meth:`from_records`; it is not changed afterwards but for its memory.
 
@@ -178,12 +206,23 @@ class Inventory:
         self._versions: list[Document] = []
         self._configz: list[Document] = []
         self._decoded: dict[tuple[str, Any], tuple[Located[Any], ...]] = {}
+        self._eager: dict[str, type[Any]] = {}
+        self._kept: dict[str, _Kept] = {}
         self._apis: tuple[ServedApi, ...] | None = None
 
     @classmethod
-    def from_records(cls, records: Iterable[object]) -> Inventory:
-        """Sort the records of one or more inputs; a record of an unknown type is an error of the caller."""
+    def from_records(
+        cls, records: Iterable[object], eager: Mapping[str, type[Any]] | None = None
+    ) -> Inventory:
+        """Sort the records of one or more inputs; a record of an unknown type is an error of the caller.
+
+        Args:
+            records: what a source yields.
+            eager: resource -> type, for resources to decode as they come: then the bytes of a large file need not be
+                kept. :meth:`all` gives them in that type only.
+        """
         inventory = cls()
+        inventory._eager = dict(eager or {})
         for record in records:
             inventory._add(record)
         return inventory
@@ -197,7 +236,12 @@ class Inventory:
             case Document(kind=kind) if kind == KUBELET_CONFIGZ:
                 self._configz.append(record)
             case Document():
-                self._documents[resource_name(record.group, record.kind)].append(record)
+                resource = resource_name(record.group, record.kind)
+                typ = self._eager.get(resource)
+                if typ is None:
+                    self._documents[resource].append(record)
+                else:
+                    self._keep(resource, record, typ)
             case ListSeen():
                 self._lists[record.resource].append(record)
             case RawText():
@@ -224,47 +268,42 @@ class Inventory:
         An object is known by its uid, else by namespace and name; of two readings the one with the higher
         resourceVersion stays, else the first. One that cannot be decoded becomes a problem and hides no other.
         """
+        wanted = self._eager.get(resource)
+        if wanted is not None and wanted is not typ:
+            raise TypeError(f"{resource} was decoded as {wanted.__name__}, not {typ.__name__}")
         key = (resource, typ)
         found = self._decoded.get(key)
         if found is None:
-            found = self._decoded[key] = self._decode(resource, typ)
+            if wanted is None:
+                kept = _Kept()
+                for document in self._documents.get(resource, ()):
+                    self._decode(document, typ, kept)
+            else:
+                kept = self._kept.get(resource, _Kept())
+            found = self._decoded[key] = kept.sorted()
         return cast("tuple[Located[T], ...]", found)
 
-    def _decode(self, resource: str, typ: type[T]) -> tuple[Located[T], ...]:
-        kept: dict[tuple[str, ...], tuple[int, Located[T]]] = {}
-        names: dict[tuple[str, ...], tuple[str, str]] = {}
-        for document in self._documents.get(resource, ()):
-            try:
-                obj = document.decode(typ)
-            except DecodeProblem as error:
-                problem = document.problem(error)
-                if problem not in self.problems:
-                    self.problems.append(problem)
-                continue
-            meta: Any = getattr(obj, "metadata", None)
-            namespace = getattr(meta, "namespace", "") or document.namespace
-            name = getattr(meta, "name", "")
-            uid = getattr(meta, "uid", "")
-            version = getattr(meta, "resource_version", "")
-            key = ("uid", uid) if uid else ("name", namespace, name)
-            order = int(version) if version.isdecimal() else -1
-            previous = kept.get(key)
-            if previous is None or order > previous[0]:
-                kept[key] = (
-                    order,
-                    Located(obj, document.api_version, document.kind, document.place, namespace),
-                )
-                names[key] = (namespace, name)
-        return tuple(kept[key][1] for key in sorted(kept, key=lambda key: (names[key], key)))
+    def _keep(self, resource: str, document: Document, typ: type[Any]) -> None:
+        kept = self._kept.setdefault(resource, _Kept())
+        kept.newest = max(kept.newest, _newest_in(document.data))
+        self._decode(document, typ, kept)
+
+    def _decode(self, document: Document, typ: type[Any], kept: _Kept) -> None:
+        try:
+            kept.add(document, document.decode(typ))
+        except DecodeProblem as error:
+            problem = document.problem(error)
+            if problem not in self.problems:
+                self.problems.append(problem)
 
     def has(self, resource: str) -> bool:
         """Whether at least one object of the resource is in the input."""
-        return bool(self._documents.get(resource))
+        return bool(self._documents.get(resource)) or resource in self._kept
 
     @property
     def resources(self) -> tuple[str, ...]:
         """Resources of which objects or lists were seen, sorted."""
-        return tuple(sorted({*self._documents, *self._lists}))
+        return tuple(sorted({*self._documents, *self._kept, *self._lists}))
 
     # --------------------------------------------------------------------------------------------------- what was read
 
@@ -494,9 +533,11 @@ class Inventory:
         Leases, events and node conditions are renewed every few seconds, so they are looked at first; other objects
         only where none of these is there.
         """
-        for resources in (_LIVELY, self._documents):
+        for resources in (_LIVELY, self.resources):
             newest = ""
             for resource in resources:
+                if resource in self._kept:
+                    newest = max(newest, self._kept[resource].newest)
                 for document in self._documents.get(resource, ()):
                     newest = max(newest, _newest_in(document.data))
             if newest:
