@@ -345,7 +345,7 @@ def resource_name(group: str, kind: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ decoding
 
-_MAX_MENDS = 256
+_MAX_MENDS = 64
 _MISMATCH = re.compile(r"^Expected `([^`]*)`, got `(\w+)`(?: - at `\$([^`]*)`)?$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
@@ -369,7 +369,8 @@ def _mend(tree: Any, message: str) -> bool:
     as_text = "str" in expected and found in {"int", "float", "bool"}
     if not as_text and found != "null":
         return False
-    steps = [step[0] or step[1] for step in _STEP.findall(path)]
+    # What holds for one element holds for all of its list: they are of one type.
+    steps = [step[0] or "..." for step in _STEP.findall(path)]
     return bool(steps) and _mend_at(tree, steps, as_text)
 
 
@@ -380,7 +381,7 @@ def _mend_at(node: Any, steps: list[str], as_text: bool) -> bool:
     if isinstance(node, dict):
         keys = list(node) if step == "..." else [step] if step in node else []
     elif isinstance(node, list):
-        keys = list(range(len(node))) if step == "..." else [int(step)] if step.isdigit() else []
+        keys = list(range(len(node))) if step == "..." else []
     else:
         return False
     done = False
