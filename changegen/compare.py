@@ -78,6 +78,10 @@ VOLATILE: Final[tuple[Volatile, ...]] = (
     Volatile(
         path="processes[].component_inferred", why="whether the file's name or its content told the component"
     ),
+    Volatile(
+        path="processes[].gate_stages",
+        why="stages are the release's, not the cluster's; versions and effective gates are compared",
+    ),
     Volatile(path="processes[].etcd", why="sizes and counts move all the time"),
     Volatile(path="config_maps[].resource_version", why="changes with every write; the content is compared"),
     Volatile(path="config_maps[].component_gates{}.place", why="the file or the request that gave it"),
@@ -162,10 +166,14 @@ _ECHOES: Final[dict[str, tuple[tuple[Names, Names], ...]]] = {
         (("running_version",), ("version",)),
         (("state", "image"), ("image",)),
         (("state", "image_id"), ("image_id",)),
+        (("state", "image_id"), ("image",)),
         (("state", "ready"), ("ready",)),
         (("runtime_config",), ("flags", "runtime-config", "values")),
     ),
-    "pools": (),
+    "pods": tuple(
+        (("conditions", "PodScheduled", field), ("scheduled", field))
+        for field in ("status", "reason", "message")
+    ),
 }
 # Fields below the first path stand for the same fact as those of the second: left out when the second changed.
 _FOLDED: Final[dict[str, tuple[tuple[Names, Names], ...]]] = {
@@ -173,11 +181,24 @@ _FOLDED: Final[dict[str, tuple[tuple[Names, Names], ...]]] = {
         (("gate_sources",), ("feature_gates",)),
         (("gates_certainty",), ("feature_gates",)),
         (("flags", "feature-gates"), ("feature_gates",)),
+        (("config_hash",), ("image",)),
+        (("config_hash",), ("flags",)),
+        (("config_hash",), ("feature_gates",)),
     ),
-    "config_maps": ((("component_flags", "*", "feature-gates"), ("component_gates",)),),
-    "processes": ((("flags", "feature-gates"), ("flag_gates",)),),
+    "pools": ((("slices", "*", "generation"), ("generation",)),),
+    "config_maps": (
+        (("component_flags", "*", "feature-gates"), ("component_gates",)),
+        (("component_gates", "*", "flag_values"), ("component_gates", "*", "gates")),
+    ),
+    "processes": (
+        (("flags", "feature-gates"), ("flag_gates",)),
+        (("flag_gates", "flag_values"), ("flag_gates", "gates")),
+    ),
     "pods": ((("restarts",), ("containers", "*", "restarts")),),
 }
+
+# Mappings that a new release changes in dozens of places: told as a whole, what came, went and changed.
+_WHOLE_MAPPINGS: Final = frozenset({"components[].effective_gates{}", "processes[].effective_gates{}"})
 
 # What is new by necessity when an object was replaced under the same or another name.
 _NEW_OBJECT: Final[dict[str, frozenset[str]]] = {
@@ -265,6 +286,11 @@ class _Walk:
             path, pair = row[1], (row[2], row[3])
             if any(path == echo and told.get(of) == pair for echo, of in _ECHOES.get(self.area, ())):
                 continue
+            beside = path[:-1]
+            if path[-1] == "image_id" and told.get((*beside, "image")) == pair:
+                continue
+            if path[-1] in {"exit_code", "message"} and (*beside, "restarts") in told:
+                continue
             if any(
                 _starts(path, head) and any(len(h) == len(of) and _starts(h, of) for h in heads)
                 for head, of in _FOLDED.get(self.area, ())
@@ -309,6 +335,17 @@ class _Walk:
             self._leaf(a, b, where, path)
 
     def _mapping(self, a: Mapping[str, Any], b: Mapping[str, Any], where: str, path: Names) -> None:
+        if where in _WHOLE_MAPPINGS:
+            gone = {k: v for k, v in a.items() if k not in b}
+            come = {k: v for k, v in b.items() if k not in a}
+            moved = [k for k, v in a.items() if k in b and b[k] != v]
+            if gone:
+                self._put("removed", path, gone, None)
+            if come:
+                self._put("added", path, None, come)
+            if moved:
+                self._put("changed", path, {k: a[k] for k in moved}, {k: b[k] for k in moved})
+            return
         for key in chain(a, (k for k in b if k not in a)):
             here = (*path, key)
             if key not in b:
@@ -908,16 +945,17 @@ class _Comparer:
         replaced: Mapping[Any, list[tuple[str, str, Any, Any]]],
         told: Callable[[Any], str],
     ) -> None:
+        by_owner: dict[str, list[tuple[str, str, Any, Any]]] = {}
         for pairs in replaced.values():
-            if not pairs:
-                continue
-            subject = told(pairs[0][2])
+            for pair in pairs:
+                by_owner.setdefault(told(pair[2]), []).append(pair)
+        for owner, pairs in by_owner.items():
             self.changes.append(
                 Change(
                     kind="changed",
                     area=area.name,
                     path=("replaced",),
-                    subjects=(subject,),
+                    subjects=(owner,),
                     before=tuple(_with_node(key, item) for key, _, item, _ in pairs),
                     after=tuple(_with_node(key, item) for _, key, _, item in pairs),
                     count=len(pairs),
@@ -925,9 +963,8 @@ class _Comparer:
                 )
             )
             for old, new, before, after in pairs:
-                shown = subject if len(pairs) == 1 else f"{subject}: {new}"
                 if _fresh(before) != _fresh(after) or old != new:
-                    self.one(walk, area.name, shown, before, after, replaced=True)
+                    self.one(walk, area.name, new, before, after, replaced=True)
 
     # -- what could not be compared
 
@@ -1044,8 +1081,7 @@ def _pod_owner(pod: s.PodUse) -> str:
     owner = pod.owner
     if owner is None:
         return f"{pod.namespace}/{pod.name}"
-    on = f" on {pod.node}" if owner.kind == "DaemonSet" else ""
-    return f"{owner.kind} {owner.namespace}/{owner.name}{on}"
+    return f"{owner.kind} {owner.namespace}/{owner.name}"
 
 
 def _with_node(key: str, item: Any) -> str:

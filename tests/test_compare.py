@@ -251,9 +251,30 @@ def test_what_repeats_another_change_of_the_same_thing_is_left_out():
     )
     found = compare(snap(components=(old,)), snap(components=(new,)))
     assert [c.path for c in found.changes] == [("feature_gates", "A"), ("image",), ("version",)]
+    hashed = msgspec.structs.replace(old, config_hash="other")
+    assert [c.path for c in compare(snap(components=(old,)), snap(components=(hashed,))).changes] == [
+        ("config_hash",)
+    ]
     unproven = msgspec.structs.replace(new, running_version=None)
     paths = [c.path for c in compare(snap(components=(old,)), snap(components=(unproven,))).changes]
     assert ("running_version",) in paths
+
+
+def test_gates_of_a_new_release_are_told_as_a_whole():
+    def process(**gates: bool) -> s.ProcessFact:
+        return s.ProcessFact(
+            component="kube-apiserver", place="m", provenance="metric", effective_gates=gates
+        )
+
+    found = compare(
+        snap(processes=(process(A=True, B=False, C=True),)),
+        snap(processes=(process(B=True, C=True, D=False),)),
+    )
+    assert [(c.kind, c.path, c.before, c.after) for c in found.changes] == [
+        ("added", ("effective_gates",), None, {"D": False}),
+        ("changed", ("effective_gates",), {"B": False}, {"B": True}),
+        ("removed", ("effective_gates",), {"A": True}, None),
+    ]
 
 
 def test_device_taints_are_matched_by_key_and_effect():
@@ -349,7 +370,7 @@ def test_daemonset_pods_are_matched_by_node():
     assert [(c.kind, c.path, c.subjects) for c in compare(before, after).changes] == [
         ("added", (), ("ml/plugin-dd",)),
         ("removed", (), ("ml/plugin-aa",)),
-        ("changed", ("replaced",), ("DaemonSet drv/plugin on n2",)),
+        ("changed", ("replaced",), ("DaemonSet drv/plugin",)),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -52,10 +52,12 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
             (("--quiet", "-q"), "No hints and no progress."),
             (("--verbose", "-v"), "Show causes of errors."),
         ):
-            function = click.option(
+            option = click.option(
                 *flags, is_flag=True, expose_value=False, callback=_remember, help=help_text
-            )(function)
-        return click.command(name, **attributes)(function)
+            )
+            function = option(function)
+        made: click.Command = click.command(name, **attributes)(function)
+        return made
 
     return decorate
 
@@ -72,7 +74,7 @@ class ClusterOptions:
     request_timeout: float = 30.0
     """Seconds for one request."""
     impersonate: str | None = None
-    impersonate_groups: tuple[str, ...] = ()
+    impersonate_group: str | None = None
     configz: bool = False
     allow_partial: bool = False
     captured_at: str | None = None
@@ -83,7 +85,7 @@ class ClusterOptions:
         return any((self.context, self.kubeconfig, self.impersonate, self.configz))
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """``30``, ``30s``, ``2m``, ``1m30s``: as kubectl writes it, in seconds; ``0`` is no limit."""
 
     name = "duration"
@@ -104,7 +106,7 @@ class Duration(click.ParamType):
         return sum(float(number) * scale[unit] for number, unit in parts)
 
 
-class Instant(click.ParamType):
+class Instant(click.ParamType[str]):
     """An RFC 3339 time; kept in UTC, to the second, as the API server writes it."""
 
     name = "time"
@@ -139,7 +141,11 @@ _CLUSTER: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--as", "impersonate", envvar="CHANGEGEN_AS", help="User to impersonate.", metavar="USER"),
     click.option(
-        "--as-group", "impersonate_groups", multiple=True, help="Group to impersonate.", metavar="GROUP"
+        "--as-group",
+        "impersonate_group",
+        envvar="CHANGEGEN_AS_GROUP",
+        help="Group to impersonate.",
+        metavar="GROUP",
     ),
     click.option(
         "--configz",
@@ -172,7 +178,7 @@ def cluster_options(function: F) -> F:
         kubeconfig: str | None,
         request_timeout: float,
         impersonate: str | None,
-        impersonate_groups: tuple[str, ...],
+        impersonate_group: str | None,
         configz: bool,
         captured_at: str | None,
         allow_partial: bool,
@@ -183,7 +189,7 @@ def cluster_options(function: F) -> F:
             kubeconfig=kubeconfig,
             request_timeout=request_timeout,
             impersonate=impersonate,
-            impersonate_groups=impersonate_groups,
+            impersonate_group=impersonate_group,
             configz=configz,
             captured_at=captured_at,
             allow_partial=allow_partial,
@@ -193,8 +199,7 @@ def cluster_options(function: F) -> F:
     decorated: Any = call
     for option in reversed(_CLUSTER):
         decorated = option(decorated)
-    result: F = decorated
-    return result
+    return cast("F", decorated)
 
 
 def profile_options(function: F) -> F:
@@ -215,9 +220,10 @@ def profile_options(function: F) -> F:
             help="Kubernetes data to use instead of the shipped one.",
         ),
     )
+    decorated: Any = function
     for option in reversed(options):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return cast("F", decorated)
 
 
 def set_options(function: F) -> F:
@@ -315,38 +321,79 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
 
 def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
     """Return the snapshot of an INPUT: paths, ``-``, a snapshot file, or nothing for the live cluster."""
-    from changegen.collect import BuildOptions, build_snapshot
-
     if not paths:
-        from changegen.collect import api
-
-        live = api.LiveOptions(
-            context=cluster.context,
-            kubeconfig=cluster.kubeconfig,
-            request_timeout=cluster.request_timeout,
-            impersonate=cluster.impersonate,
-            impersonate_groups=cluster.impersonate_groups,
-            configz=cluster.configz,
-        )
-        progress = None
-        if is_terminal(err=True) and not _quiet():
-
-            def progress(text: str) -> None:
-                click.echo(f"\r\x1b[2K{plain(text)[:100]}", err=True, nl=False)
-
-        reading = api.open_cluster(live, progress=progress)
-        snapshot = build_snapshot(reading.records(), reading.build_options(captured_at=cluster.captured_at))
-        if progress is not None:
-            click.echo("\r\x1b[2K", err=True, nl=False)
-        return snapshot
+        return _read_live(cluster)
     if cluster.names_a_cluster:
         warn("files are read: --context, --kubeconfig, --as and --configz have no use here")
-    from changegen.collect.files import read_input, read_snapshot_file
+    from changegen.collect import Options, build_snapshot
+    from changegen.collect.documents import Document, Record, SnapshotFile
+    from changegen.collect.files import read_input
+    from changegen.errors import InputError
+    from changegen.store import decode_snapshot
 
-    stored = read_snapshot_file(paths)
-    if stored is not None:
-        return stored
-    return build_snapshot(read_input(paths), BuildOptions(captured_at=cluster.captured_at or ""))
+    stored: list[SnapshotFile] = []
+    records: list[Record] = []
+    for record in read_input(list(paths)):
+        if isinstance(record, SnapshotFile):
+            stored.append(record)
+        else:
+            records.append(record)
+    if not stored:
+        description = ", ".join("stdin" if path == "-" else Path(path).resolve().name for path in paths)
+        return build_snapshot(
+            records, Options(description=description, captured_at=cluster.captured_at or "")
+        )
+    if len(stored) > 1 or any(isinstance(record, Document) for record in records):
+        raise InputError(
+            "a snapshot stands for a whole cluster: give it alone",
+            where=", ".join(file.place for file in stored),
+        )
+    return decode_snapshot(stored[0].data, stored[0].place)
+
+
+def _read_live(cluster: ClusterOptions) -> Snapshot:
+    from changegen.collect import Options, api, build_snapshot
+    from changegen.model.snapshot import Unobserved
+
+    live = api.LiveOptions(
+        context=cluster.context,
+        kubeconfig=cluster.kubeconfig,
+        request_timeout=cluster.request_timeout,
+        impersonate=cluster.impersonate,
+        impersonate_group=cluster.impersonate_group,
+        configz=cluster.configz,
+    )
+    shown = is_terminal(err=True) and not _quiet()
+
+    def progress(text: str) -> None:
+        if shown:
+            click.echo(f"\r\x1b[2Kreading {plain(text)[:80]}", err=True, nl=False)
+
+    opened = api.open_cluster(live, progress=progress)
+    try:
+        records = list(opened.records())
+    finally:
+        if shown:
+            click.echo("\r\x1b[2K", err=True, nl=False)
+    not_asked = Unobserved(
+        what="kubelet configz",
+        reason="not-asked",
+        detail="The kubelets' effective configuration was not asked for",
+        remedy="--configz (needs get nodes/proxy)",
+    )
+    return build_snapshot(
+        records,
+        Options(
+            kind="live",
+            description=opened.description,
+            captured_at=cluster.captured_at or opened.captured_at,
+            captured_at_source="given" if cluster.captured_at else "clock",
+            cluster_name=opened.context,
+            cluster_name_source="kubeconfig context",
+            requests=opened.requests,
+            not_asked=() if cluster.configz else (not_asked,),
+        ),
+    )
 
 
 def _quiet() -> bool:
@@ -354,9 +401,7 @@ def _quiet() -> bool:
     return bool(context is not None and context.find_root().meta.get("changegen.quiet"))
 
 
-def load_profile(
-    profile: str | None, to: str | None, fields: Iterable[str] = (), *, required: bool = True
-) -> Profile | None:
+def load_profile(profile: str | None, to: str | None, fields: Iterable[str] = ()) -> Profile:
     """Return the profile of ``--profile`` or ``--to`` with the fields of ``--set``."""
     from changegen import profiles
 
@@ -366,12 +411,10 @@ def load_profile(
         loaded = profiles.load(profile)
     elif to:
         loaded = profiles.profile_for_target(to)
-    elif required:
+    else:
         raise click.UsageError(
             "say where the change goes: --profile NAME|FILE ('changegen profile list') or --to VERSION"
         )
-    else:
-        return None
     return profiles.with_fields(loaded, profiles.parse_fields(fields))
 
 

@@ -38,7 +38,11 @@ def list_(form: str | None, output: str | None) -> None:
         [
             ("NAME", "TITLE", "WHERE"),
             *(
-                (r.name, r.problem and f"broken: {r.problem}" or r.title, "shipped" if r.shipped else r.place)
+                (
+                    r.name,
+                    (r.problem and f"broken: {r.problem}") or r.title,
+                    "shipped" if r.shipped else r.place,
+                )
                 for r in rows
             ),
         ]

@@ -14,7 +14,7 @@ __all__ = ["capped", "colour", "hint", "is_terminal", "note", "plain", "table", 
 # C0 and C1 controls, line and paragraph separators, bidi embeddings and isolates, zero-width and byte-order marks,
 # tag characters: each can move the cursor, recolour, hide or reorder what a person reads.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
