@@ -11,7 +11,7 @@ from changegen import __version__
 from changegen.collect import components as parts
 from changegen.collect import dra, workloads
 from changegen.collect.configmaps import read_config_maps
-from changegen.collect.distributions import KNOWLEDGE, Detected, detect
+from changegen.collect.distributions import KNOWLEDGE, METRICS, Detected, detect
 from changegen.collect.events import Event
 from changegen.collect.inventory import WANTED, WANTED_OPENSHIFT, Inventory
 from changegen.collect.nodes import condition_facts, node_facts
@@ -100,7 +100,7 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
         *odd,
         *openshift_missing,
         *options.not_asked,
-        *_component_gaps(inventory, instances, detected),
+        *_component_gaps(instances, detected),
     ]
     notices = list(inventory.notices)
     notices.extend(
@@ -227,9 +227,7 @@ def _api_services(inventory: Inventory) -> tuple[ApiServiceState, ...]:
     return tuple(out)
 
 
-def _component_gaps(
-    inventory: Inventory, instances: Iterable[Component], detected: Detected
-) -> Iterable[Unobserved]:
+def _component_gaps(instances: Iterable[Component], detected: Detected) -> Iterable[Unobserved]:
     """One line for each component of this cluster whose gates or version no source says."""
     known = KNOWLEDGE[detected.distribution]
     by_nature = known.hides_control_plane
@@ -245,13 +243,13 @@ def _component_gaps(
             gaps[key] = gaps.get(key, 0) + 1
     for (component, fact, why), count in gaps.items():
         hidden = by_nature and component in parts.CONTROL_PLANE
-        remedy = (
-            known.remedy
-            if hidden or component != "kubelet"
-            else "kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
-        )
-        if component == "kubelet" and inventory.configz:
-            remedy = tr("read configz of the other nodes too")
+        remedy = known.remedy
+        if component == "kubelet":
+            remedy = "kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
+        elif component == "kube-apiserver" and fact == "feature gates":
+            remedy = f"{METRICS}; {remedy}" if remedy else METRICS
+        elif component == "kube-proxy":
+            remedy = "kubectl get configmaps,daemonsets -n kube-system -o json"
         yield Unobserved(
             what=f"{component} {fact}",
             reason="by-nature" if hidden else "not-in-capture",

@@ -17,7 +17,7 @@ from changegen.collect.wire import ConfigMap, Custom, Node, Pod
 from changegen.i18n import tr
 from changegen.model.snapshot import DistributionEvidence
 
-__all__ = ["KNOWLEDGE", "Detected", "Knowledge", "detect", "hosted_by"]
+__all__ = ["KNOWLEDGE", "METRICS", "Detected", "Knowledge", "detect", "hosted_by"]
 
 
 class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     unseen: str
     """What cannot be seen from the API."""
     remedy: str
-    """What the owner could do to make it seen."""
+    """What the owner could do to make it seen, beside kube-apiserver's metrics and configz; empty for nothing."""
     managed: bool = False
     hides_control_plane: bool = False
     """True: no control-plane Pods in the API of the cluster itself."""
@@ -40,7 +40,8 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     """True: the distribution sets gates of its own that no source in the API names."""
 
 
-_METRICS: Final = "kubectl get --raw /metrics (kubernetes_feature_enabled)"
+METRICS: Final = "kubectl get --raw /metrics"
+"""Shows kubernetes_feature_enabled and kubernetes_build_info of the kube-apiserver that answers."""
 _CONFIGZ: Final = "kubelet-config, or configz with the right nodes/proxy"
 
 KNOWLEDGE: Final[dict[str, Knowledge]] = {
@@ -90,7 +91,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="annotation k3s.io/node-args of server nodes: only what the user gave",
         kubelet_gates="annotation k3s.io/node-args, configz",
         unseen="gates that k3s adds itself; there are no control-plane Pods",
-        remedy=_METRICS,
+        remedy="on a server: k3s logs the arguments of all components when it starts",
         hides_control_plane=True,
         built_in_gates=True,
     ),
@@ -118,7 +119,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="ClusterConfig spec.featureGates, with dynamic configuration only",
         kubelet_gates="ConfigMap worker-config-PROFILE-MINOR, configz",
         unseen="scheduler, controller-manager, etcd",
-        remedy=f"{_METRICS}; k0s config on a controller",
+        remedy="on a controller: k0s config create and the arguments of k0s",
         hides_control_plane=True,
         built_in_gates=True,
     ),
@@ -128,7 +129,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="nowhere in the API: files of the host",
         kubelet_gates="configz",
         unseen="scheduler, controller-manager; gates that the snap sets itself",
-        remedy=f"{_METRICS}; microk8s inspect",
+        remedy="microk8s inspect collects the args files",
         hides_control_plane=True,
         built_in_gates=True,
     ),
@@ -172,7 +173,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="nowhere but in the metrics of kube-apiserver",
         kubelet_gates="configz",
         unseen="scheduler, controller-manager, etcd: they are the provider's",
-        remedy=_METRICS,
+        remedy="",
         managed=True,
         hides_control_plane=True,
         built_in_gates=True,
@@ -183,7 +184,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="nowhere but in the metrics of kube-apiserver, where permitted",
         kubelet_gates="configz",
         unseen="scheduler, controller-manager, etcd: they are the provider's",
-        remedy=_METRICS,
+        remedy="",
         managed=True,
         hides_control_plane=True,
         built_in_gates=True,
@@ -194,7 +195,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="nowhere but in the metrics of kube-apiserver, where permitted",
         kubelet_gates="configz",
         unseen="scheduler, controller-manager, etcd: they are the provider's",
-        remedy=_METRICS,
+        remedy="",
         managed=True,
         hides_control_plane=True,
         built_in_gates=True,
@@ -214,7 +215,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="nowhere: they are in a Secret, which is never read",
         kubelet_gates="its nodes are the host's",
         unseen="all flags; inside it, nodes and kubelets are the host cluster's",
-        remedy=_METRICS,
+        remedy="",
         hides_control_plane=True,
     ),
     "gardener": Knowledge(
@@ -243,7 +244,7 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         gates="command lines of those Pods",
         kubelet_gates=_CONFIGZ,
         unseen="what no Pod shows",
-        remedy=_METRICS,
+        remedy="kubectl get pods,daemonsets -n kube-system -o json",
     ),
 }
 """What is seen of each distribution, from where, and what is not. docs/distributions.md is made of it."""
@@ -378,7 +379,7 @@ def detect(
         if count:
             add(
                 mark.distribution,
-                tr("{what} on {n} of {all} Nodes", what=what, n=count, all=len(nodes)),
+                tr("{what}: Nodes {n} of {all}", what=what, n=count, all=len(nodes)),
                 "nodes",
                 mark.strength,
             )
@@ -481,7 +482,7 @@ def _pod_marks(pods: Sequence[Pod], add: Any) -> None:
     if kubeadm:
         add(
             "kubeadm",
-            tr("annotation {name} on {n} Pods", name="kubeadm.kubernetes.io/*", n=kubeadm),
+            tr("annotation {name}: Pods {n}", name="kubeadm.kubernetes.io/*", n=kubeadm),
             "pods",
             20,
         )
@@ -489,17 +490,17 @@ def _pod_marks(pods: Sequence[Pod], add: Any) -> None:
     if talos:
         add(
             "talos",
-            tr("label {name} on {n} Pods", name="app.kubernetes.io/managed-by=Talos", n=talos),
+            tr("label {name}: Pods {n}", name="app.kubernetes.io/managed-by=Talos", n=talos),
             "pods",
             30,
         )
     openshift = sum(pod.metadata.namespace.startswith("openshift-kube-") for pod in pods)
     if openshift:
-        add("openshift", tr("{n} Pods in namespaces openshift-kube-*", n=openshift), "pods", 30)
+        add("openshift", tr("namespaces {name}: Pods {n}", name="openshift-kube-*", n=openshift), "pods", 30)
     images = [container.image for pod in pods for container in pod.spec.containers or ()]
     rke2 = sum("-rke2r" in image for image in images)
     if rke2:
-        add("rke2", tr("image tags with {text} on {n} containers", text="-rke2r", n=rke2), "pods", 31)
+        add("rke2", tr("image tags with {text}: containers {n}", text="-rke2r", n=rke2), "pods", 31)
 
 
 def _object_marks(inventory: Inventory, add: Any) -> None:

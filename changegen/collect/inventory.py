@@ -71,9 +71,6 @@ DISCOVERY_KINDS: Final = frozenset(
     {"APIGroupList", "APIGroup", "APIResourceList", "APIVersions", "APIGroupDiscoveryList"}
 )
 
-# Layouts whose tools write every object of a kind, each to its own file: that the file is there says it was listed.
-_FILE_AN_OBJECT: Final = frozenset({"must-gather", "sonobuoy", "support bundle"})
-
 
 class Located(msgspec.Struct, Generic[T], frozen=True):
     """An object with the place where it was read; ``namespace`` is the object's own, else what the layout says."""
@@ -310,11 +307,10 @@ class Inventory:
     def listed(self, resource: str) -> bool:
         """Whether the resource was listed, be it empty or in some namespaces only: then absence means something.
 
-        Single objects in files of their own are no list, unless the layout is of a tool that writes one file an object.
+        A single object in a file of its own is no list; layouts that write one file an object are known as lists to
+        the reader of files.
         """
-        if self._lists.get(resource):
-            return True
-        return self.has(resource) and any(seen.layout in _FILE_AN_OBJECT for seen in self.inputs)
+        return bool(self._lists.get(resource))
 
     def complete(self, resource: str) -> bool:
         """Whether the resource was listed in all namespaces, and no reading of it failed or was cut."""
