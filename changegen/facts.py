@@ -839,6 +839,31 @@ def _budget(snapshot: Snapshot, args: Args) -> Reading:
     return unknown(tr("the PodDisruptionBudget or its status was not seen"))
 
 
+def _limit_command(args: Args) -> str:
+    name = f"-n {_quote(_text(args, 'namespace'))} poddisruptionbudget {_quote(_text(args, 'name'))}"
+    return _get(name, '{.metadata.name}{"\\t"}{.spec.minAvailable}{"\\t"}{.spec.maxUnavailable}{"\\n"}')
+
+
+def _limit_text(minimum: str, maximum: str) -> str:
+    return f"minAvailable {minimum}" if minimum else f"maxUnavailable {maximum}" if maximum else "none"
+
+
+def _limit_parse(output: str, _args: Args) -> Reading:
+    rows = _rows(output, 3)
+    return Reading(value=_limit_text(rows[0][1], rows[0][2])) if rows else _nothing()
+
+
+def _limit(snapshot: Snapshot, args: Args) -> Reading:
+    if lack := _lacks(snapshot, "poddisruptionbudgets.policy", namespace=_text(args, "namespace")):
+        return lack
+    for item in snapshot.disruption_budgets:
+        if (item.namespace, item.name) == (_text(args, "namespace"), _text(args, "name")):
+            value = _limit_text(item.min_available, item.max_unavailable)
+            seen = _seen(f"PodDisruptionBudget {item.namespace}/{item.name}", "spec", value, "api object")
+            return Reading(value=value, evidence=(seen,))
+    return unknown(tr("the PodDisruptionBudget is not there"))
+
+
 # ------------------------------------------------------------------------------------------------ DRA
 
 
@@ -1455,6 +1480,17 @@ _ROWS = (
         command=_budget_command,
         evaluate=_budget,
         parse=_budget_parse,
+        reads=("poddisruptionbudgets.policy",),
+    ),
+    Fact(
+        name="budget.limit",
+        layer="scheduling",
+        title=lambda a: tr(
+            "Limit of PodDisruptionBudget {namespace}/{name}", namespace=a["namespace"], name=a["name"]
+        ),
+        command=_limit_command,
+        evaluate=_limit,
+        parse=_limit_parse,
         reads=("poddisruptionbudgets.policy",),
     ),
     Fact(

@@ -21,12 +21,13 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Change, InputDigest, Ticket
 from changegen.plan.checks import make_checks
-from changegen.plan.draft import number
+from changegen.plan.draft import attach, number
 from changegen.plan.fields import make_fields
 from changegen.plan.monitoring import make_monitoring
 from changegen.plan.rollback import make_rollback
 from changegen.plan.scene import Scene
-from changegen.plan.steps import make_steps, other_parts
+from changegen.plan.steps import make_steps
+from changegen.plan.steps.common import other_parts
 from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, risk_of, title_of
 
 __all__ = ["make_ticket"]
@@ -84,6 +85,7 @@ def _make(
     scene = Scene(snapshot, profile, data)
     steps = make_steps(scene, assessment.findings)
     checks = make_checks(scene, assessment.findings)
+    attach(steps, checks)
     plan = number(steps, checks, make_rollback(scene), assessment.findings)
     risk = risk_of(assessment, plan.steps, plan.rollback)
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}

@@ -15,7 +15,7 @@ from changegen.model.snapshot import Component, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
 from changegen.plan.scene import HopPlan, Scene
-from changegen.plan.steps import KUBELET_SLICES_WAIT, driver_target
+from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target
 from changegen.versions import kubernetes_release, parse_image
 
 __all__ = ["make_checks"]
@@ -366,9 +366,9 @@ def _workloads(checks: _List) -> None:
             key = f"{budget.namespace}/{budget.name}"
             checks.fact(
                 f"check:budget:{key}",
-                "budget.allowed",
+                "budget.limit",
                 {"namespace": budget.namespace, "name": budget.name},
-                compare="at-least",
+                compare="same-as-before",
             )
     resources = sorted(
         {

@@ -16,7 +16,7 @@ __all__ = ["Distribution", "Template", "distribution"]
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A command with fields: ``{node}``, ``{version}``, ``{backup}`` …"""
+    """A command whose fields stand in braces: node, version, backup and so on."""
 
     text: str
     where: str = ""

@@ -14,7 +14,7 @@ import msgspec
 from changegen.model.base import Scalar
 from changegen.model.ticket import Check, Command, Finding, Layer, Phase, Query, RollbackStep, Step, Verdict
 
-__all__ = ["BackDraft", "CheckDraft", "StepDraft", "number"]
+__all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "number"]
 
 Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 
@@ -199,6 +199,17 @@ def number(
         findings=_linked(findings, ordered_steps, ordered_checks, ids),
         ids=ids,
     )
+
+
+def attach(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:
+    """Hang every check that no step names on one: of APIs and gates on the last control-plane step, else on the last."""
+    named = {key for step in steps for key in step.checks}
+    control = [step for step in steps if step.phase == "control-plane"]
+    for check in checks:
+        if check.key in named or not steps:
+            continue
+        api = check.key.startswith(("check:api:", "check:gate:", "check:names-gate:"))
+        (control[-1] if api and control else steps[-1]).checks.append(check.key)
 
 
 def _named(text: str, ids: Mapping[str, str]) -> str:

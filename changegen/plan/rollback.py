@@ -7,6 +7,7 @@ by a function of its own, so that two clusters can have two answers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -16,10 +17,11 @@ import msgspec
 
 from changegen.assess.context import VersionWish
 from changegen.i18n import tr
+from changegen.model.snapshot import DisruptionBudget
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft
 from changegen.plan.scene import HopPlan, Member, Scene, quoted
-from changegen.plan.steps import KUBECTL, driver_target, last_member_step
+from changegen.plan.steps.common import KUBECTL, driver_target, last_member_step
 from changegen.versions import minor_key, minor_of
 
 __all__ = [
@@ -215,11 +217,12 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
     if hops:
         hop = hops[-1]
         backs += _kubelets(scene, hop)
-        backs += _addons(scene, hop)
+        backs += _addons(scene)
         backs += _control_plane(scene, hops)
         backs += _config(scene, hop)
         backs += _etcd(scene, hops)
         backs += _rules(scene, hop)
+        backs += _packages(scene, hops[0])
         backs += _stored(scene, hop)
         backs += _owners(scene)
         backs += _restore(scene, hops)
@@ -321,7 +324,7 @@ def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
     ]
 
 
-def _addons(scene: Scene, hop: HopPlan) -> list[BackDraft]:
+def _addons(scene: Scene) -> list[BackDraft]:
     commands = []
     previous = []
     for item in scene.snapshot.workloads:
@@ -582,7 +585,7 @@ def _rules(scene: Scene, hop: HopPlan) -> list[BackDraft]:
             to="; ".join(f"{rule.name}: {rule.key}={rule.value}:{rule.effect}" for rule in rules),
             commands=[
                 Command(
-                    text=f'kubectl --cache-dir="$(mktemp -d)" get --raw /apis/resource.k8s.io/{"v1beta2" if minor_key(minor_of(hop.today) or "1.0") < (1, 37) else "v1"}/devicetaintrules',
+                    text=f"kubectl get --raw /apis/resource.k8s.io/{'v1beta2' if minor_key(minor_of(hop.today) or '1.0') < (1, 37) else 'v1'}/devicetaintrules",
                     where=KUBECTL,
                 )
             ],
@@ -672,6 +675,7 @@ def _owners(scene: Scene) -> list[BackDraft]:
                     )
                     for b in blocked
                 ),
+                commands=[_budget_command(budget) for budget in blocked],
                 verdict="reversible",
                 why=tr("Their owner puts them back after the last drain."),
                 minutes=2,
@@ -694,6 +698,41 @@ def _owners(scene: Scene) -> list[BackDraft]:
     return backs
 
 
+def _budget_command(budget: DisruptionBudget) -> Command:
+    """Puts the previous number back: an int stays an int, a percentage is text."""
+    field, value = (
+        ("minAvailable", budget.min_available)
+        if budget.min_available
+        else ("maxUnavailable", budget.max_unavailable)
+    )
+    number: int | str = int(value) if value.isdigit() else value
+    patch = json.dumps({"spec": {field: number}}, separators=(",", ":"))
+    text = f"kubectl -n {quoted(budget.namespace)} patch poddisruptionbudget {quoted(budget.name)} --type=merge -p {quoted(patch)}"
+    return Command(text=text, where=KUBECTL, runs="write")
+
+
+def _packages(scene: Scene, hop: HopPlan) -> list[BackDraft]:
+    """kubeadm itself, on the nodes where the new one was installed."""
+    families = scene.distribution.packages.get("kubeadm-back", {})
+    if not families or not scene.control_nodes:
+        return []
+    head = scene.control_nodes[0]
+    made = scene.commands(
+        families.get(scene.family(head), families.get("other", ())), hop, "", {"node": '"$NODE"'}
+    )
+    return [
+        BackDraft(
+            key="back:packages",
+            what=tr("kubeadm on the nodes"),
+            to=scene.today,
+            commands=[Command(text=c.text, where=tr("the node"), runs=c.runs) for c in made],
+            verdict="reversible",
+            why=tr("Installed, it changes nothing until it is run. Images that were fetched stay unused."),
+            minutes=5,
+        )
+    ]
+
+
 def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     dist = scene.distribution
     templates = dist.rollback.get("etcd-restore", ())
@@ -701,8 +740,10 @@ def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
         return []
     commands: list[Command] = []
     nodes = [member.node for member in scene.members] or list(scene.control_nodes[:1])
-    for node in nodes if "{node}" in templates[0].where else nodes[:1]:
-        commands += scene.commands(templates, hops[0], node)
+    nodes = nodes if "{node}" in templates[0].where else nodes[:1]
+    for part in ("etcd-restore-stop", "etcd-restore", "etcd-restore-start"):
+        for node in nodes:
+            commands += scene.commands(dist.rollback.get(part, ()), hops[0], node)
     return [
         BackDraft(
             key="back:restore",
@@ -711,7 +752,7 @@ def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
             commands=commands,
             verdict="reversible",
             why=tr(
-                "All members at once, from the same file, with the API servers stopped; the revision is raised so that watchers notice."
+                "All members from the same file, which must first be copied to each of their nodes, with every API server stopped; the revision is raised so that watchers notice. Tried nowhere by this tool: rehearse it."
             ),
             lost=tr(
                 "Everything written after the snapshot: Pods that run may no longer match, allocations of devices may be granted twice."

@@ -20,7 +20,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, DisruptionBudget, Node, PodUse, Snapshot
 from changegen.model.ticket import Command
 from changegen.plan.distribution import Distribution, Template, distribution
-from changegen.versions import Version, compare, kubernetes_release, minor_key, minor_of, try_version
+from changegen.versions import compare, kubernetes_release, minor_key, minor_of, try_version
 
 __all__ = ["ETCD", "Drain", "HopPlan", "Member", "Scene"]
 
@@ -53,6 +53,7 @@ class HopPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def minor(self) -> str:
+        """Minor of the version, ``1.37``."""
         return minor_of(self.version) or ""
 
 
@@ -86,6 +87,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quoted(value: object) -> str:
+    """A value as one word of a shell command."""
     return shlex.quote(str(value))
 
 
@@ -178,6 +180,7 @@ class Scene:
 
     @cached_property
     def skew(self) -> int:
+        """Minors that a kubelet may be behind, by the data's skew rules."""
         for rule in self.data.skew:
             if rule.component == "kubelet" and rule.against == "kube-apiserver":
                 return rule.older
@@ -243,6 +246,7 @@ class Scene:
 
     @cached_property
     def apiservers(self) -> tuple[Component, ...]:
+        """API servers that a Pod on a node shows."""
         return tuple(item for item in self.context.of("kube-apiserver") if item.node and item.instance)
 
     @cached_property
@@ -341,6 +345,7 @@ class Scene:
 
     @cached_property
     def external_etcd(self) -> bool:
+        """Whether kubeadm-config says that etcd is not on these nodes."""
         return any(item.etcd == "external" for item in self.snapshot.config_maps)
 
     def _etcd_component(self, node: str) -> Component | None:
@@ -380,10 +385,10 @@ class Scene:
         )
         item = self._etcd_component(node)
         name = (self.flag(item, "name") if item is not None else "") or node
-        peer = self.flag(item, "initial-advertise-peer-urls") if item is not None else ""
+        peer = self._peer(item) if item is not None else ""
         pieces = []
         for other in self.instances(ETCD):
-            url = self.flag(other, "initial-advertise-peer-urls")
+            url = self._peer(other)
             if url:
                 pieces.append(f"{self.flag(other, 'name') or other.node}={url}")
         return {
@@ -393,9 +398,16 @@ class Scene:
             "etcd_data": quoted(self._etcd_flag(node, "data-dir", "etcd_data")),
             "etcd_name": quoted(name),
             "etcd_peer": quoted(peer) if peer else '"$PEER_URL"',
-            "etcd_cluster": quoted(",".join(pieces)) if pieces else '"$INITIAL_CLUSTER"',
+            "etcd_cluster": quoted(",".join(pieces))
+            if len(pieces) == len(self.members) and pieces
+            else '"$INITIAL_CLUSTER"',
             "etcd_pod": quoted(item.instance.split("/")[-1]) if item is not None and item.instance else "",
         }
+
+    def _peer(self, item: Component) -> str:
+        """Peer address of a member: as advertised, else where it listens if that is one address."""
+        url = self.flag(item, "initial-advertise-peer-urls") or self.flag(item, "listen-peer-urls")
+        return "" if "," in url or "0.0.0.0" in url or "[::]" in url else url
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -418,6 +430,7 @@ class Scene:
 
     @cached_property
     def pki(self) -> str:
+        """Folder of the certificates; empty where the distribution has none to back up."""
         if self.profile.layout.pki:
             return self.profile.layout.pki.rstrip("/")
         for item in self.snapshot.config_maps:
@@ -427,12 +440,14 @@ class Scene:
 
     @cached_property
     def backup(self) -> str:
+        """Folder on the nodes for copies."""
         return (self.profile.layout.backup or self.distribution.paths.get("backup", ".")).rstrip("/") or "/"
 
     # -- nodes -------------------------------------------------------------------------------------
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
+        """Nodes by name."""
         return {node.name: node for node in self.snapshot.nodes}
 
     @cached_property
@@ -471,6 +486,7 @@ class Scene:
         return found
 
     def is_static(self, pod: PodUse) -> bool:
+        """Whether a Pod is the mirror of a static one: a drain leaves it."""
         return f"{pod.namespace}/{pod.name}" in self._static_pods or any(
             step.startswith("Node/") for step in pod.owner_chain
         )
@@ -631,8 +647,3 @@ def _local(urls: str) -> str:
         (url for url in found if "127.0.0.1" in url or "[::1]" in url or "localhost" in url),
         found[0] if found else "",
     )
-
-
-def version_of(text: str) -> Version | None:
-    """The version in a text, for callers that need no more."""
-    return try_version(text)

@@ -10,8 +10,7 @@ from changegen.assess import Assessment
 from changegen.i18n import tr
 from changegen.model.ticket import Field, Finding, RollbackStep, Step
 from changegen.plan.scene import Scene
-from changegen.plan.steps import driver_target
-from changegen.versions import try_version
+from changegen.plan.steps.common import driver_target
 
 __all__ = ["decide_by", "decision_of", "first_page", "headline_of", "risk_of", "title_of"]
 
@@ -115,15 +114,13 @@ def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[Ro
     return "medium" if warnings and len(steps) > 10 else "low"
 
 
-def _risk_text(
-    assessment: Assessment, steps: Sequence[Step], risk: str, rollback: Sequence[RollbackStep]
-) -> str:
+def _risk_text(assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
     untyped = sum(
         1 for row in assessment.forecast if row.effect in ("flips-on", "flips-off", "new-on") and row.touches
     )
     counts = tr(
-        "{blockers} blockers, {warnings} warnings, {untyped} default changes that touch this cluster",
+        "blockers {blockers}, warnings {warnings}, default changes that touch this cluster {untyped}",
         blockers=len(assessment.blockers),
         warnings=len(_open(assessment.findings, "warning")),
         untyped=untyped,
@@ -140,7 +137,6 @@ def _risk_text(
     )
     if not remedies:
         return f"{words['high']}: {counts}"
-    del rollback
     return tr(
         "{high} until {steps} is done, then {later}: {counts}",
         high=words["high"],
@@ -232,7 +228,7 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
             )
     parts = [
         tr(
-            "{pods} Pods hold {held} of {total} devices of {driver}",
+            "{driver}: {held} of {total} devices held, by Pods: {pods}",
             pods=len(holders.get(driver, ())),
             held=held[driver],
             total=total[driver],
@@ -332,7 +328,7 @@ def first_page(
     risk: str,
 ) -> dict[str, str]:
     """The facts in their order; keys are stable, renderers have the labels."""
-    minutes = sum(step.minutes or 0 for step in steps if step.phase not in ("before",))
+    minutes = sum(step.minutes or 0 for step in steps if step.phase != "before")
     before = sum(step.minutes or 0 for step in steps if step.phase == "before")
     needed = [field for field in fields if field.required and not field.value]
     why = scene.profile.change.reason or ""
@@ -348,7 +344,7 @@ def first_page(
         "duration": tr(
             "about {minutes} minutes in the window, {before} before it", minutes=minutes, before=before
         ),
-        "risk": _risk_text(assessment, steps, risk, rollback),
+        "risk": _risk_text(assessment, steps, risk),
         "blast_radius": _blast(scene, assessment),
         "way_back": _way_back(scene, steps, rollback),
         "not_known": _not_known(scene, assessment),
@@ -381,13 +377,7 @@ def decide_by(steps: Sequence[Step], fields: Sequence[Field]) -> str:
 def _clock(start: str, minutes: int) -> str:
     """The time some minutes after the window's start; empty where the start is no time."""
     try:
-        begin = datetime.fromisoformat(start.replace("Z", "+00:00"))
+        begin = datetime.fromisoformat(start)
     except ValueError:
         return ""
     return (begin + timedelta(minutes=minutes)).isoformat(timespec="minutes")
-
-
-def version_text(text: str) -> str:
-    """A version without its v."""
-    found = try_version(text)
-    return text.removeprefix("v") if found is not None else text

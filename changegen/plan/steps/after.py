@@ -1,0 +1,271 @@
+"""Steps of the DRA drivers and after the change: add-ons, Pods without a controller, caches, the closing report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from changegen.i18n import tr
+from changegen.model.ticket import Command, Finding
+from changegen.plan.draft import StepDraft
+from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.steps.common import (
+    MOST_SINGLE,
+    command,
+    driver_target,
+    names,
+)
+
+
+def drivers(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    steps = []
+    for driver in scene.snapshot.drivers:
+        version, image, container = driver_target(scene, driver)
+        if not version:
+            continue
+        commands: list[Command] = []
+        notes = [tr("After the cluster on the way up; on the way down the drivers go first.")]
+        workload = driver.workload
+        if workload is not None:
+            kind = workload.kind.lower()
+            where = f"-n {quoted(workload.namespace)}"
+            if image and container:
+                commands.append(
+                    command(
+                        f"kubectl {where} set image {kind}/{quoted(workload.name)} {quoted(f'{container}={image}')}",
+                        write=True,
+                    )
+                )
+            else:
+                notes.append(
+                    tr(
+                        "The profile names no image (drivers: image): upgrade it as it was installed, with its chart or manifest."
+                    )
+                )
+            commands.append(
+                command(f"kubectl {where} rollout status {kind}/{quoted(workload.name)} --timeout=10m")
+            )
+            commands.append(command("kubectl get resourceslices.resource.k8s.io"))
+            notes.append(
+                tr(
+                    "That {workload} serves this driver is inferred: {why}.",
+                    workload=f"{workload.kind} {workload.namespace}/{workload.name}",
+                    why="; ".join(driver.workload_evidence) or "-",
+                )
+            )
+            if driver.chart:
+                notes.append(
+                    tr(
+                        "It came with chart {chart}: upgrade the release of the chart, or the next one undoes this.",
+                        chart=driver.chart,
+                    )
+                )
+        else:
+            notes.append(tr("Which workload serves it was not seen."))
+        key = f"driver:{driver.driver}"
+        steps.append(
+            StepDraft(
+                key=key,
+                phase="drivers",
+                title=tr(
+                    "Upgrade DRA driver {driver} from {today} to {version}",
+                    driver=driver.driver,
+                    today=driver.version,
+                    version=version,
+                ),
+                why=tr("The profile asks for it."),
+                commands=commands,
+                nodes=driver.nodes if len(driver.nodes) <= MOST_SINGLE else (),
+                minutes=scene.profile.minutes.driver,
+                go_on=tr(
+                    "All Pods of the workload are ready, the pools are complete in a new generation, and the same devices are published."
+                ),
+                stop=tr("A Pod does not become ready, or a pool stays incomplete for five minutes."),
+                checks=[
+                    f"check:driver-image:{driver.driver}",
+                    f"check:driver-ready:{driver.driver}",
+                    f"check:devices:{driver.driver}",
+                    f"check:pools:{driver.driver}",
+                ],
+                rollback=[f"back:driver:{driver.driver}"],
+                findings=[
+                    item.id
+                    for item in findings
+                    if item.subject.component == "driver"
+                    and driver.driver in (item.subject.name, *item.subject.instances)
+                ],
+                notes=notes,
+            )
+        )
+    return steps
+
+
+def after(scene: Scene, hop: HopPlan | None) -> list[StepDraft]:
+    steps: list[StepDraft] = []
+    if hop is not None:
+        steps += _addons(scene, hop)
+        steps += _bare(scene)
+        steps.append(_settle(scene, hop))
+    steps.append(_close(scene))
+    return steps
+
+
+def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    templates = scene.distribution.commands.get("addons", ())
+    workloads = {
+        item.addon: item for item in scene.snapshot.workloads if item.addon in ("kube-proxy", "coredns")
+    }
+    if not templates and not workloads:
+        return []
+    node = scene.control_nodes[-1] if scene.control_nodes else ""
+    commands = [
+        command(f"kubectl -n {quoted(item.namespace)} get {item.kind.lower()} {quoted(item.name)} -o wide")
+        for item in workloads.values()
+    ]
+    commands += scene.commands(templates, hop, node)
+    notes = []
+    kubeadm = scene.distribution.name == "kubeadm"
+    if kubeadm:
+        notes.append(
+            tr(
+                "kubeadm moves both only once it sees every API server on one image: the last node's run does it, and skips it silently otherwise. The command does it again and changes nothing that is done."
+            )
+        )
+        notes.append(
+            tr(
+                "kubeadm-config must say {version} without the removed gates: it is what the next run starts from.",
+                version=hop.version,
+            )
+        )
+    elif not templates:
+        notes.append(tr("If they still run the old version, upgrade them as they were installed."))
+    return [
+        StepDraft(
+            key="addons",
+            phase="after",
+            title=tr("Make sure that kube-proxy and CoreDNS followed"),
+            why=tr("They are easily left behind: nodes' services and names depend on them."),
+            commands=commands,
+            nodes=(node,) if node and templates else (),
+            minutes=5,
+            go_on=_addon_go_on(hop, kubeadm=kubeadm),
+            stop=tr("A rollout does not end: put the previous image back."),
+            checks=[
+                "check:kube-proxy-image",
+                "check:kube-proxy-running",
+                "check:kube-proxy-ready",
+                "check:coredns-image",
+                "check:coredns-ready",
+                "check:kubeadm-version",
+            ],
+            rollback=["back:addons"],
+            notes=notes,
+            hop=hop.label,
+        )
+    ]
+
+
+def _addon_go_on(hop: HopPlan, *, kubeadm: bool) -> str:
+    if kubeadm and hop.coredns:
+        return tr(
+            "kube-proxy runs {version} on every node, CoreDNS {coredns}, and kubeadm-config says {version}.",
+            version=hop.version,
+            coredns=hop.coredns,
+        )
+    return tr(
+        "kube-proxy and CoreDNS run the versions that belong to {version}, on every node.",
+        version=hop.version,
+    )
+
+
+def _bare(scene: Scene) -> list[StepDraft]:
+    pods = [pod for pod in scene.bare_pods if not pod.node or pod.node in scene.pending_nodes]
+    if not pods or scene.distribution.nodes == "by-control-plane":
+        return []
+    commands = [
+        command(f"kubectl create -f {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}", write=True)
+        for pod in pods
+    ]
+    return [
+        StepDraft(
+            key="bare",
+            phase="after",
+            title=tr("Create again the Pods that have no controller"),
+            why=tr("Nothing else brings them back."),
+            commands=commands,
+            minutes=5,
+            go_on=tr("They run where they ran, or their owner does not want them any more."),
+            stop=tr("A claim of theirs is not allocated."),
+            checks=["check:waiting", "check:pending"],
+            rollback=["back:bare"],
+            notes=[
+                tr(
+                    "Better from their owner's own manifest: a saved Pod still names its node, its UID and its status."
+                ),
+                *(
+                    [
+                        tr(
+                            "{pods} were Pending before the change.",
+                            pods=names(f"{p.namespace}/{p.name}" for p in pods if p.phase == "Pending"),
+                        )
+                    ]
+                    if any(p.phase == "Pending" for p in pods)
+                    else []
+                ),
+            ],
+        )
+    ]
+
+
+def _settle(scene: Scene, hop: HopPlan) -> StepDraft:
+    commands = [
+        command(
+            'rm -rf "${KUBECACHEDIR:-$HOME/.kube/cache}/discovery"',
+            where=tr("every machine with kubectl"),
+            write=True,
+        ),
+        command("kubectl get nodes"),
+    ]
+    notes = [
+        tr("kubectl keeps what the old server served for hours, and asks the wrong API version until then.")
+    ]
+    for rule in scene.snapshot.taint_rules:
+        if rule.effect == "NoExecute":
+            notes.append(
+                tr(
+                    "DeviceTaintRule {name} has effect NoExecute: with {version} it evicts unless its gate is off. PodDisruptionBudgets are not asked.",
+                    name=rule.name,
+                    version=hop.version,
+                )
+            )
+    if scene.distribution.name == "kubeadm":
+        notes.append(tr("Certificates were renewed: copy the new admin.conf where the old one is used."))
+    return StepDraft(
+        key="settle",
+        phase="after",
+        title=tr("Clear kubectl's discovery caches and look at the nodes"),
+        commands=commands,
+        minutes=5,
+        go_on=tr("Every node is Ready and schedulable but those that were not before."),
+        stop=tr("A node stays cordoned or not Ready."),
+        checks=["check:cordoned", "check:taints", "check:services-down"],
+        notes=notes,
+    )
+
+
+def _close(scene: Scene) -> StepDraft:
+    return StepDraft(
+        key="close",
+        phase="after",
+        title=tr("Fill the checklist from a second reading and close the change"),
+        why=tr(
+            "Planned and done, planned and not done, done and not planned: the closing report says all three."
+        ),
+        commands=[
+            command("changegen verify ticket.json -o report.md", where=tr("any machine with changegen")),
+        ],
+        minutes=max(5, scene.profile.minutes.check * 10),
+        go_on=tr("Every check passes, and nothing is planned and not done."),
+        stop=tr("A check fails: decide whether to mend or to go back before the window ends."),
+        checks=["check:mapped", "check:held", "check:unhealthy", "check:pending"],
+        notes=[tr("What is unknown does not pass: runtime checks need someone who looks.")],
+    )

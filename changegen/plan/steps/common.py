@@ -1,0 +1,114 @@
+"""What several groups of steps need: commands, lists of names, packages, driver targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from changegen.assess.context import VersionWish
+from changegen.i18n import tr
+from changegen.model.snapshot import Driver
+from changegen.model.ticket import Command
+from changegen.plan.scene import Drain, HopPlan, Scene
+from changegen.versions import minor_of, parse_image
+
+KUBECTL = "any machine with kubectl"
+MOST_SINGLE = 12
+"""Up to so many nodes, each has a step of its own; above it, nodes that meet the same are one step."""
+
+KUBELET_SLICES_WAIT = 120
+"""Seconds that a driver gets to publish again after its node's kubelet started."""
+
+
+def command(text: str, *, where: str = KUBECTL, write: bool = False) -> Command:
+    return Command(text=text, where=where, runs="write" if write else "read")
+
+
+def names(items: Iterable[str], most: int = 6) -> str:
+    listed = list(items)
+    shown = ", ".join(listed[:most])
+    return shown if len(listed) <= most else tr("{shown} and {n} more", shown=shown, n=len(listed) - most)
+
+
+def dedupe(commands: Iterable[Command]) -> list[Command]:
+    return list(dict.fromkeys(commands))
+
+
+def variables(scene: Scene) -> list[str]:
+    words: dict[str, Callable[[], str]] = {
+        "cluster": lambda: tr("the cluster's name as the provider knows it"),
+        "location": lambda: tr("its region or zone"),
+        "resource group": lambda: tr("its resource group"),
+        "file": lambda: tr("the binary's file"),
+    }
+    return [
+        tr("Set {name} first: {what}.", name=f"${name}", what=words[what]() if what in words else what)
+        for name, what in scene.distribution.variables.items()
+    ]
+
+
+def packages(scene: Scene, tool: str, hop: HopPlan, node: str) -> list[Command]:
+    families = scene.distribution.packages.get(tool, {})
+    return list(scene.commands(families.get(scene.family(node), families.get("other", ())), hop, node))
+
+
+def other_parts(scene: Scene) -> dict[str, str]:
+    """CNI, CSI, cloud controller, autoscaler, device plugins and runtimes with their versions as read."""
+    found: dict[str, str] = {}
+    for item in scene.snapshot.workloads:
+        if not item.addon or item.addon in ("coredns", "kube-proxy") or item.addon.startswith("dra-driver"):
+            continue
+        tags = sorted(
+            {parse_image(image).tag or parse_image(image).digest or "?" for image in item.images.values()}
+        )
+        found[f"{item.addon} ({item.namespace}/{item.name})"] = ", ".join(tags)
+    runtimes = sorted({node.container_runtime for node in scene.snapshot.nodes if node.container_runtime})
+    for runtime in runtimes:
+        name, _, version = runtime.partition("://")
+        count = sum(1 for node in scene.snapshot.nodes if node.container_runtime == runtime)
+        found[f"{name} " + tr("on {n} nodes", n=count)] = version or "?"
+    return found
+
+
+def last_member_step(scene: Scene, hop: HopPlan) -> str:
+    """Node whose step takes etcd past the point of no simple return in this hop; empty where no step does."""
+    if not hop.etcd or not scene.members:
+        return ""
+    wanted = minor_of(hop.etcd)
+    behind = [member for member in scene.members if minor_of(member.version) != wanted]
+    if not behind:
+        return ""
+    order = [node for node in scene.control_nodes if node in {member.node for member in behind}]
+    return order[-1] if order else ""
+
+
+def node_minutes(scene: Scene, drains: Sequence[Drain]) -> int:
+    """Minutes for some nodes: the profile's number each, and the grace period of their slowest Pod beyond a minute."""
+    each = [scene.profile.minutes.node + max(0, drain.grace - 60 + 59) // 60 for drain in drains]
+    parallel = max(1, scene.profile.minutes.node_parallel)
+    return -(-sum(each) // parallel)
+
+
+def driver_target(scene: Scene, driver: Driver) -> tuple[str, str, str]:
+    """(version wished, image to set, container) for a driver; empty texts where the profile does not move it."""
+    for wish in scene.profile.drivers:
+        if wish.name != driver.driver or not (wish.version or wish.image):
+            continue
+        asked = VersionWish.parse(wish.version) if wish.version else None
+        if asked is not None and asked.satisfied(driver.version) and not wish.image:
+            return "", "", ""
+        image = wish.image
+        if image and image == driver.image:
+            return "", "", ""
+        if (
+            not image
+            and asked is not None
+            and asked.operator == "="
+            and asked.version is not None
+            and driver.image
+        ):
+            reference = parse_image(driver.image)
+            if reference.tag and not reference.digest:
+                prefix = "v" if reference.tag.startswith("v") else ""
+                image = driver.image[: -len(reference.tag)] + prefix + asked.version.release
+        return wish.version or (parse_image(image).tag or image), image, wish.container or driver.container
+    return "", "", ""

@@ -1,0 +1,248 @@
+"""Steps of the control plane: node by node, or by the one command of the distribution."""
+
+from __future__ import annotations
+
+from changegen.i18n import tr
+from changegen.model.ticket import Command
+from changegen.plan.draft import StepDraft
+from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.steps.common import (
+    command,
+    last_member_step,
+    packages,
+    variables,
+)
+from changegen.versions import minor_key, minor_of, try_version
+
+
+def proof(scene: Scene, node: str) -> list[Command]:
+    """The instance's own word: a success message, or a Pod in phase Running, is no proof."""
+    url = scene.apiserver_url(node)
+    if not url:
+        return [command("kubectl get --raw /readyz"), command("kubectl get --raw /version")]
+    return [
+        command(f"kubectl --server={quoted(url)} get --raw '/readyz?verbose'"),
+        command(f"kubectl --server={quoted(url)} get --raw /version"),
+    ]
+
+
+def control_plane(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    dist = scene.distribution
+    if dist.control_plane == "one-command" or not scene.control_nodes:
+        return [_control_plane_at_once(scene, hop)]
+    steps: list[StepDraft] = []
+    final_member = last_member_step(scene, hop)
+    applied = False
+    first_hop = hop is scene.hops[0]
+    todo = [node for node in scene.control_nodes if not first_hop or scene.state_of(node) != "done"]
+    apply_needed = _apply_needed(scene, hop)
+    if not todo and apply_needed and scene.control_nodes:
+        todo = [scene.control_nodes[0]]
+    for node in todo:
+        state = scene.state_of(node) if first_hop else "todo"
+        begin = not applied and apply_needed
+        applied = True
+        steps.append(_control_node(scene, hop, node, state, begin=begin, last_member=node == final_member))
+    return steps
+
+
+def _apply_needed(scene: Scene, hop: HopPlan) -> bool:
+    """Whether the distribution's first-node command must still run: kubeadm-config names its last successful end."""
+    for item in scene.snapshot.config_maps:
+        if item.kind == "kubeadm" and item.kubernetes_version:
+            recorded, wanted = try_version(item.kubernetes_version), try_version(hop.version)
+            return recorded is None or wanted is None or recorded.release != wanted.release
+    return True
+
+
+def cp_key(hop: HopPlan, node: str) -> str:
+    """Key of the control-plane step of a node."""
+    return f"cp:{hop.version}:{node}"
+
+
+def _control_node(
+    scene: Scene, hop: HopPlan, node: str, state: str, *, begin: bool, last_member: bool
+) -> StepDraft:
+    dist = scene.distribution
+    member = any(item.node == node for item in scene.members)
+    kubeadm = dist.name == "kubeadm"
+    commands = packages(scene, "kubeadm", hop, node) if hop is not scene.hops[0] or state != "todo" else []
+    if kubeadm and not commands:
+        commands = [Command(text="kubeadm version -o short", where=node)]
+    name = "control-plane-first" if begin else "control-plane-next"
+    commands += scene.commands(dist.commands.get(name, ()), hop, node)
+    commands += proof(scene, node)
+    notes: list[str] = []
+    if state == "asked":
+        notes.append(
+            tr(
+                "Its Pods already ask for {version}, but nothing proves that they run: look first, then run the command again.",
+                version=hop.version,
+            )
+        )
+    if kubeadm and begin:
+        notes.append(
+            tr(
+                "apply renews the certificates (--certificate-renewal=false leaves them) and writes the manifests from kubeadm-config."
+            )
+        )
+    if begin:
+        notes += _rules_note(scene, hop)
+    if kubeadm:
+        notes.append(
+            tr(
+                "Order on the node: etcd, kube-apiserver, kube-controller-manager, kube-scheduler. If the API server does not start, kubeadm puts its old manifest back within five minutes, but etcd stays on {etcd}.",
+                etcd=hop.etcd or tr("the new version"),
+            )
+            if member
+            else tr(
+                "If the API server does not start, kubeadm puts its old manifest back within five minutes."
+            )
+        )
+        notes.append(
+            tr(
+                "kubeadm's success message proves only that Pods are in phase Running, and one that crash-loops is too: the two answers of this node's own API server are the proof."
+            )
+        )
+    if not dist.commands.get(name):
+        notes.append(
+            tr("How is not known for this distribution: as your installer does it, one node at a time.")
+        )
+    if node in scene.leaders.values():
+        notes.append(
+            tr(
+                "It holds the lease of {leases}: it goes last, and another takes over.",
+                leases=", ".join(k for k, v in scene.leaders.items() if v == node),
+            )
+        )
+    if hop.chosen:
+        notes.append(
+            tr(
+                "The exact version was chosen from the data of this tool: any patch of {minor} will do.",
+                minor=hop.minor,
+            )
+        )
+    if last_member:
+        notes.append(
+            tr(
+                "Point of no simple return: after this step every etcd member runs {etcd}. Decide before it starts.",
+                etcd=hop.etcd,
+            )
+        )
+    title = (
+        tr("Finish the control plane of {node} on {version}", node=node, version=hop.version)
+        if state == "asked"
+        else tr("Upgrade the control plane of {node} to {version}", node=node, version=hop.version)
+    )
+    return StepDraft(
+        key=cp_key(hop, node),
+        phase="control-plane",
+        title=title,
+        why=tr("The API servers go one by one; the others serve meanwhile.")
+        if len(scene.control_nodes) > 1
+        else tr("The only API server: the API does not answer while it restarts; what runs goes on running."),
+        commands=commands,
+        nodes=(node,),
+        minutes=scene.profile.minutes.control_plane_node,
+        go_on=_cp_go_on(hop, node, member=member),
+        stop=tr(
+            "The API server of {node} is not ready after ten minutes, its log says that it exits, or an etcd member is unhealthy. Do not touch the next node.",
+            node=node,
+        ),
+        checks=_cp_checks(),
+        rollback=["back:control-plane", *(["back:etcd"] if member else [])],
+        notes=notes,
+        no_return=last_member,
+        hop=hop.label,
+    )
+
+
+def _rules_note(scene: Scene, hop: HopPlan) -> list[str]:
+    """Schedulers and controller-managers of 1.36 watch DeviceTaintRules in v1beta2, those of 1.37 in v1."""
+    today, target = minor_of(hop.today), hop.minor
+    if (
+        not scene.snapshot.taint_rules
+        or not today
+        or minor_key(today) >= (1, 37)
+        or minor_key(target) < (1, 37)
+    ):
+        return []
+    return [
+        tr(
+            "DeviceTaintRules: schedulers and controller-managers of {today} watch them in resource.k8s.io/v1beta2. Keep --runtime-config=resource.k8s.io/v1beta2=true on the new API servers until the last of them runs {target} (inferred from the source); see {back} for the way back.",
+            today=today,
+            target=target,
+            back="{{back:rules}}",
+        )
+    ]
+
+
+def _cp_go_on(hop: HopPlan, node: str, *, member: bool) -> str:
+    text = tr("The API server of {node} itself answers ready and {version}", node=node, version=hop.version)
+    if member and hop.etcd:
+        text += "; " + tr("etcd of {node} is healthy on {etcd}", node=node, etcd=hop.etcd)
+    return text + "."
+
+
+def _cp_checks() -> list[str]:
+    return [
+        f"check:running:{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+    ] + ["check:server-version", "check:readyz"]
+
+
+def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
+    dist = scene.distribution
+    node = scene.control_nodes[0] if scene.control_nodes else ""
+    commands = list(scene.commands(dist.commands.get("control-plane", ()), hop, node))
+    commands += [command("kubectl get --raw '/readyz?verbose'"), command("kubectl get --raw /version")]
+    notes = []
+    one_way = dist.downgrade == "one-way"
+    moves_nodes = dist.nodes == "by-control-plane"
+    if dist.name == "talos":
+        notes.append(
+            tr(
+                "upgrade-k8s restarts the kubelets node by node without a drain, and leaves etcd and Talos itself where they are."
+            )
+        )
+    if dist.name == "openshift":
+        notes.append(
+            tr(
+                "The worker pool is paused until the control plane is done; a pause holds back certificates too, so do not leave it so for long."
+            )
+        )
+        if not scene.profile.target.distribution_version:
+            notes.append(
+                tr(
+                    "Name the OpenShift release in the profile (target.distribution_version): it is not the Kubernetes version."
+                )
+            )
+    if dist.name == "kind":
+        notes.append(tr("A kind cluster is not upgraded: a new one is made and the workloads move."))
+    if not dist.commands.get("control-plane"):
+        notes.append(tr("How is not known for this distribution: as its owner does it."))
+    if one_way:
+        notes.append(tr("No way back for the control plane once this has started."))
+    return StepDraft(
+        key=cp_key(hop, ""),
+        phase="control-plane",
+        title=tr("Upgrade the control plane to {version}", version=hop.version),
+        why=tr(
+            "{distribution} goes through its own control-plane nodes.",
+            distribution=dist.title or tr("The distribution"),
+        ),
+        commands=commands,
+        nodes=scene.control_nodes,
+        minutes=scene.profile.minutes.control_plane_node * max(1, len(scene.control_nodes))
+        + (scene.profile.minutes.node * len(scene.pending_nodes) if moves_nodes else 0),
+        go_on=tr(
+            "The API server answers ready and {version}; the command has ended without an error.",
+            version=hop.version,
+        ),
+        stop=tr("The command reports an error, or the API server is not ready twenty minutes after it."),
+        checks=[*_cp_checks(), *(["check:kubelets", "check:not-ready"] if moves_nodes else [])],
+        rollback=["back:control-plane"],
+        notes=notes + ([] if dist.commands.get("plan") else variables(scene)),
+        no_return=one_way,
+        hop=hop.label,
+    )

@@ -1,0 +1,316 @@
+"""Steps of the nodes: drained one by one, by node group, or released to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from changegen.i18n import tr
+from changegen.model.ticket import Command
+from changegen.plan.draft import StepDraft
+from changegen.plan.scene import Drain, HopPlan, Scene, quoted
+from changegen.plan.steps.common import (
+    KUBECTL,
+    MOST_SINGLE,
+    command,
+    names,
+    node_minutes,
+    packages,
+)
+
+
+def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    dist = scene.distribution
+    if dist.nodes == "by-control-plane":
+        return _workers_released(scene, hop)
+    if dist.nodes == "pool-all":
+        return [_pool_step(scene, hop, "", scene.pending_nodes)] if scene.pending_nodes else []
+    names = [
+        name
+        for name in scene.pending_nodes
+        if not (dist.kubelet_with_control_plane and name in scene.control_nodes)
+    ]
+    if dist.nodes == "pool":
+        grouped: dict[str, list[str]] = {}
+        for name in names:
+            grouped.setdefault(scene.group_of(name), []).append(name)
+        return [
+            _pool_step(scene, hop, group, tuple(members))
+            for group, members in sorted(grouped.items())
+            if members
+        ]
+    drains = [scene.drain_of(name) for name in names]
+    if len(drains) <= MOST_SINGLE:
+        return [_node_step(scene, hop, (drain,)) for drain in drains]
+    order = {name: at for at, name in enumerate(scene.control_nodes)}
+
+    def kind(drain: Drain) -> tuple[object, ...]:
+        # Nodes that differ in nothing that the one who drains must know are one step.
+        control = order.get(drain.node, -1)
+        return (
+            control,
+            drain.flags,
+            drain.budgets,
+            drain.bare,
+            tuple(sorted(drain.drivers)),
+            bool(drain.holders),
+            scene.family(drain.node),
+        )
+
+    def rank(drain: Drain) -> tuple[object, ...]:
+        return (
+            drain.node not in order,
+            order.get(drain.node, 0),
+            len(drain.budgets),
+            len(drain.bare),
+            bool(drain.holders),
+            repr(kind(drain)),
+        )
+
+    steps = []
+    for _, members in groupby(sorted(drains, key=rank), key=kind):
+        steps.append(_node_step(scene, hop, tuple(members)))
+    return steps
+
+
+def node_key(hop: HopPlan, node: str) -> str:
+    """Key of the step of a node or of the first node of a group."""
+    return f"node:{hop.version}:{node}"
+
+
+def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDraft:
+    dist, head = scene.distribution, drains[0]
+    single = len(drains) == 1
+    nodes = tuple(drain.node for drain in drains)
+    name = head.node if single else ""
+    where_fields = {} if single else {"node": '"$NODE"', "ip": '"$NODE"'}
+    fields = {"drain_flags": " ".join(head.flags), **where_fields}
+
+    def fill(key: str) -> list[Command]:
+        made = scene.commands(dist.commands.get(key, ()), hop, name, fields)
+        return (
+            list(made)
+            if single
+            else [Command(text=c.text, where=c.where or tr("the node"), runs=c.runs) for c in made]
+        )
+
+    control = head.node in scene.control_nodes
+    tools = dist.packages
+    commands: list[Command] = []
+    if tools and not control:
+        commands += [
+            Command(text=c.text, where=c.where if single else tr("the node"), runs=c.runs)
+            for c in packages(scene, "kubeadm", hop, head.node)
+        ]
+    if not control:
+        commands += fill("node-config")
+    commands += fill("drain")
+    if tools:
+        commands += [
+            Command(text=c.text, where=c.where if single else tr("the node"), runs=c.runs)
+            for c in packages(scene, "kubelet", hop, head.node)
+        ]
+    commands += fill("kubelet-restart")
+    commands += fill("back-to-work")
+    title = (
+        tr("Move the kubelet of {node} to {version}", node=head.node, version=hop.version)
+        if single
+        else tr(
+            "Move the kubelets of {n} nodes to {version}, one after the other",
+            n=len(drains),
+            version=hop.version,
+        )
+    )
+    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    return StepDraft(
+        key=node_key(hop, head.node),
+        phase="nodes",
+        title=title,
+        why=_node_why(drains),
+        commands=commands,
+        nodes=nodes,
+        minutes=node_minutes(scene, drains),
+        go_on=_node_go_on(hop, drains, drivers),
+        stop=tr(
+            "The drain hangs, the node is not Ready ten minutes after the kubelet's start, or devices do not come back. Leave the node cordoned and do not go to the next."
+        ),
+        checks=[
+            "check:kubelets",
+            "check:not-ready",
+            "check:cordoned",
+            *(f"check:devices:{driver}" for driver in drivers),
+            *(["check:held"] if any(d.holders for d in drains) else []),
+        ],
+        rollback=["back:kubelet"],
+        notes=_node_notes(scene, drains, drivers),
+        hop=hop.label,
+    )
+
+
+def _node_why(drains: Sequence[Drain]) -> str:
+    held = [pod for drain in drains for pod in drain.holders]
+    if held:
+        return tr("{n} Pods that hold devices leave: {pods}.", n=len(held), pods=names(held))
+    return ""
+
+
+def _node_go_on(hop: HopPlan, drains: Sequence[Drain], drivers: Sequence[str]) -> str:
+    who = drains[0].node if len(drains) == 1 else tr("The node")
+    text = tr("{node} is Ready on {version} and schedulable", node=who, version=hop.version)
+    if drivers:
+        published = ", ".join(
+            f"{driver} {drains[0].drivers[driver]}" if len(drains) == 1 else driver for driver in drivers
+        )
+        text += "; " + tr(
+            "it publishes its devices again ({published}; give it two minutes)", published=published
+        )
+    return text + "."
+
+
+def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -> list[str]:
+    notes = []
+    if len(drains) > 1:
+        notes.append(
+            tr("Set NODE to each in turn: {nodes}.", nodes=names((d.node for d in drains), most=400))
+        )
+        parallel = scene.profile.minutes.node_parallel
+        if parallel > 1:
+            notes.append(tr("Up to {n} at a time, as the profile says.", n=parallel))
+    budgets = sorted({budget for drain in drains for budget in drain.budgets})
+    if budgets:
+        notes.append(
+            tr(
+                "The drain hangs while PodDisruptionBudget {budgets} allows no disruption: {step} comes first.",
+                budgets=names(budgets),
+                step="{{people}}",
+            )
+        )
+    bare = sorted({pod for drain in drains for pod in drain.bare})
+    if bare:
+        notes.append(tr("--force deletes Pods without a controller, for good: {pods}.", pods=names(bare)))
+    empty = sorted({pod for drain in drains for pod in drain.emptydir})
+    if empty:
+        notes.append(tr("--delete-emptydir-data: the emptyDir data of {pods} goes.", pods=names(empty)))
+    if drivers:
+        notes.append(
+            tr(
+                "A starting kubelet deletes its node's ResourceSlices until each driver has registered again: a low count right after the start is no fault. The drivers' DaemonSet Pods stay through the drain, so that claims are unprepared properly: never delete them first."
+            )
+        )
+    if any(drain.unknown for drain in drains):
+        notes.append(tr("Not all Pods were read: the drain may meet more than is said here."))
+    if scene.distribution.packages and scene.family(drains[0].node) == "other":
+        notes.append(
+            tr(
+                "How kubelet and kubeadm are installed on this operating system was not seen: as it is done there, before the restart."
+            )
+        )
+    return notes
+
+
+def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...]) -> StepDraft:
+    dist = scene.distribution
+    drains = [scene.drain_of(name) for name in members]
+    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    grouped = group or dist.nodes == "pool-all"
+    commands = (
+        list(scene.commands(dist.commands.get("pool", ()), hop, "", {"group": quoted(group)}))
+        if grouped
+        else []
+    )
+    if not grouped:
+        flags = {"drain_flags": "--ignore-daemonsets --timeout=15m", "node": '"$NODE"'}
+        commands += [
+            Command(
+                text=f"kubectl drain {flags['node']} {flags['drain_flags']}", where=KUBECTL, runs="write"
+            ),
+        ]
+    label = dist.pool_label
+    selector = f" -l {quoted(f'{label}={group}')}" if group and label else ""
+    commands.append(command(f"kubectl get nodes{selector} -o wide"))
+    budgets = sorted({budget for drain in drains for budget in drain.budgets})
+    bare = sorted({pod for drain in drains for pod in drain.bare})
+    notes = []
+    if dist.nodes == "pool":
+        notes.append(
+            tr(
+                "The provider makes new nodes and drains the old ones: node names change, and taints and labels come from the group's settings, not from the old nodes."
+            )
+        )
+    if budgets:
+        notes.append(
+            tr(
+                "PodDisruptionBudget {budgets} allows no disruption: {step} comes first. A provider forces its way or gives up after its own time limit.",
+                budgets=names(budgets),
+                step="{{people}}",
+            )
+        )
+    if bare:
+        notes.append(tr("Pods without a controller that go for good: {pods}.", pods=names(bare)))
+    if not grouped:
+        notes.append(
+            tr("These nodes belong to no group that a label names: replace or upgrade each as it was made.")
+        )
+    key = f"node:{hop.version}:group:{group}"
+    return StepDraft(
+        key=key,
+        phase="nodes",
+        title=tr("Move node group {group} to {version}", group=group, version=hop.version)
+        if group
+        else tr("Move {n} nodes to {version}", n=len(members), version=hop.version),
+        why=_node_why(drains),
+        commands=commands,
+        nodes=members,
+        minutes=node_minutes(scene, drains),
+        go_on=tr("Every node of it is Ready on {version}", version=hop.version)
+        + (
+            "; " + tr("devices are published again by {drivers}", drivers=", ".join(drivers))
+            if drivers
+            else ""
+        )
+        + ".",
+        stop=tr("The provider reports a failure, or new nodes do not become Ready."),
+        checks=[
+            "check:kubelets",
+            "check:not-ready",
+            "check:cordoned",
+            *(f"check:devices:{driver}" for driver in drivers),
+        ],
+        rollback=["back:kubelet"],
+        notes=notes,
+        hop=hop.label,
+    )
+
+
+def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    templates = scene.distribution.commands.get("workers", ())
+    if not templates or not scene.pending_nodes:
+        return []
+    drains = [scene.drain_of(name) for name in scene.pending_nodes if name not in scene.control_nodes]
+    if not drains:
+        return []
+    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    return [
+        StepDraft(
+            key=f"node:{hop.version}:workers",
+            phase="nodes",
+            title=tr("Let the {n} workers follow", n=len(drains)),
+            why=_node_why(drains),
+            commands=list(scene.commands(templates, hop)),
+            nodes=tuple(drain.node for drain in drains),
+            minutes=node_minutes(scene, drains),
+            go_on=tr("Every node of it is Ready on {version}", version=hop.version) + ".",
+            stop=tr("The pool is degraded, or a drain hangs."),
+            checks=[
+                "check:kubelets",
+                "check:not-ready",
+                "check:cordoned",
+                *(f"check:devices:{driver}" for driver in drivers),
+            ],
+            rollback=["back:kubelet"],
+            notes=_node_notes(scene, [d for d in drains if d.budgets or d.bare][:1], ())
+            if any(d.budgets or d.bare for d in drains)
+            else [],
+            hop=hop.label,
+        )
+    ]
