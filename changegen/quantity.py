@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exactly: `80Gi`, `500m`, `1e3`.
+"""Kubernetes quantities, exactly (`80Gi`, `500m`, `1e3`), and the names of what is counted in them.
 
 Source: k8s.io/apimachinery, pkg/api/resource/quantity.go.
 """
@@ -12,7 +12,17 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Quantity", "QuantityError", "count", "parse_quantity"]
+__all__ = [
+    "DEVICE_CLASS_PREFIX",
+    "Quantity",
+    "QuantityError",
+    "count",
+    "is_extended_resource",
+    "parse_quantity",
+]
+
+DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Of the implicit extended resource that every DeviceClass has."""
 
 _QUANTITY: Final = re.compile(
     r"^(?P<number>[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}))"
@@ -60,3 +70,14 @@ def count(text: str) -> int:
         return 0
     whole = int(value)
     return whole if whole >= value else whole + 1
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource name is one that a device plugin or DRA can serve.
+
+    Native ones have no domain or lie in kubernetes.io; the implicit name of a DeviceClass lies there and still counts.
+    Source: pkg/apis/core/v1/helper and pkg/scheduler/util of Kubernetes 1.37.
+    """
+    if name.startswith(DEVICE_CLASS_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -18,7 +18,6 @@ import msgspec
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
 from changegen.assess.dra import (
-    DEVICE_CLASS_PREFIX,
     EXTENDED_CLAIM,
     FINISHED,
     DeviceId,
@@ -656,8 +655,3 @@ def _local_storage(ctx: Context) -> Iterator[Finding]:
             component="Pod",
             instances=found,
         )
-
-
-def implicit_name(class_name: str) -> str:
-    """The extended resource that every DeviceClass has, whatever else it names."""
-    return DEVICE_CLASS_PREFIX + class_name

@@ -30,9 +30,9 @@ from changegen.model.snapshot import (
     Toleration,
     WorkloadRef,
 )
+from changegen.quantity import DEVICE_CLASS_PREFIX
 
 __all__ = [
-    "DEVICE_CLASS_PREFIX",
     "EXTENDED_CLAIM",
     "FINISHED",
     "DeviceId",
@@ -47,7 +47,6 @@ __all__ = [
     "tolerates_device_taint",
 ]
 
-DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM: Final = "<extended-resources>"
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 

@@ -40,6 +40,7 @@ from changegen.model.snapshot import (
     Workload,
     WorkloadRef,
 )
+from changegen.quantity import is_extended_resource
 from changegen.versions import parse_image
 
 __all__ = [
@@ -51,7 +52,6 @@ __all__ = [
     "workload_facts",
 ]
 
-DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 CLAIM_QUOTA: Final = "count/resourceclaims.resource.k8s.io"
 SCHEDULING: Final = ("workloads", "podgroups", "compositepodgroups")
 
@@ -248,17 +248,6 @@ def _addon(item: _Deployed, served: Mapping[WorkloadRef, list[str]]) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------- resources
-
-
-def is_extended_resource(name: str) -> bool:
-    """Whether a resource name is one that a device plugin or DRA can serve.
-
-    Native ones have no domain or lie in kubernetes.io; the implicit name of a DeviceClass lies there and still counts.
-    Source: pkg/apis/core/v1/helper and schedutil of Kubernetes 1.37.
-    """
-    if name.startswith(DEVICE_CLASS_PREFIX):
-        return True
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def _asks(spec: core.PodSpec) -> tuple[ResourceAsk, ...]:
