@@ -432,9 +432,32 @@ class Context:
             self._gate_cache[key] = make()
         return self._gate_cache[key]  # type: ignore[return-value]
 
+    def sources(self, component: Component) -> GateSources | None:
+        """What decides the gates of an instance: what was read, else what its metric betrays; None: unobservable.
+
+        A gate that the process reports at another value than its version has by default must have been set. One that is
+        set to its default stays unseen.
+        """
+        read = sources_of(component)
+        if read is not None or component.effective_gates is None or component.component not in GATED:
+            return read
+        version = self.version_of(component)
+        if version is None or not self.data.knows(version):
+            return None
+        emulated = (component.emulated_version,) if component.emulated_version else ()
+        defaults = self.effective_of(component.component, version.raw, GateSources(emulated=emulated))
+        found = {
+            gate: value
+            for gate, value in sorted(component.effective_gates.items())
+            if gate in defaults and defaults[gate] != value
+        }
+        if component.component in CONTROL_PLANE:
+            return GateSources(flags=(_joined(found),) if found else (), emulated=emulated)
+        return GateSources(file=found)
+
     def parsed(self, component: Component) -> ParsedGates | None:
         """What an instance makes of its gate sources; None where they are unobservable."""
-        sources = sources_of(component)
+        sources = self.sources(component)
         if sources is None:
             return None
         key = ("parse", component.component, msgspec.json.encode(sources))
@@ -450,7 +473,7 @@ class Context:
 
         An instance of which only some gates are known is forecast on those: its defaults are not.
         """
-        sources = sources_of(component)
+        sources = self.sources(component)
         today, target = self.version_of(component), self.goes_to(component.component)
         if sources is None or today is None or target is None or component.component not in GATED:
             return None
@@ -509,12 +532,12 @@ class Context:
         if known is None:
             return state(False, "absent")
         locked = known.specs[-1].lock
-        sources = sources_of(component)
+        sources = self.sources(component)
         if sources is None:
             return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
         parsed = self.parsed(component)
         is_set = parsed is not None and gate in parsed.values
-        if not complete(component) and not is_set:
+        if not complete(component) and not is_set and component.effective_gates is None:
             return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
         value = self.effective_of(component.component, text, sources).get(gate, False)
         return state(value, "set" if is_set else "default")

@@ -16,11 +16,11 @@ from changegen.assess.codes import Code, finding
 from changegen.assess.context import (
     CONTROL_PLANE,
     GATED,
+    HERE,
     Context,
     complete,
     label_of,
     names,
-    sources_of,
 )
 from changegen.gates import GateForecast, GateProblem, GateSources
 from changegen.i18n import tr
@@ -132,7 +132,7 @@ FLIP_REST = Code(
     meaning="Gates that nobody set change their value with the target; nothing that was read uses them, or what would use them was not read.",
     remedy="Read the list in the annex.",
 )
-SUPERFLUOUS_OFF = Code(
+UNEVEN = Code(
     code="CG-GATE-022",
     title="Feature gate differs between components at the target",
     severity="warning",
@@ -169,6 +169,14 @@ NOT_FORECAST = Code(
     severity="warning",
     meaning="The version of an instance, or its target, is not in the data, so its gates are not forecast.",
     remedy="Find the version out, or give the data with --data.",
+)
+EFFECTIVE = Code(
+    code="CG-GATE-034",
+    title="Effective gates of a process that is not known",
+    severity="info",
+    meaning="A metric gives the effective gates of a process, and which component or instance it is, is not known. What differs "
+    "from the defaults of its version must have been set somewhere.",
+    remedy="Find out which process it was, and where it sets the gates.",
 )
 KUBEADM_RENDERS = Code(
     code="CG-KUBEADM-001",
@@ -256,11 +264,12 @@ CODES = (
     REPEATED,
     FLIP_TOUCHES,
     FLIP_REST,
-    SUPERFLUOUS_OFF,
+    UNEVEN,
     UNOBSERVABLE_GATES,
     PARTLY_SEEN,
     FOREIGN,
     NOT_FORECAST,
+    EFFECTIVE,
     KUBEADM_RENDERS,
     KUBEADM_GATE,
     KUBEADM_API,
@@ -350,9 +359,12 @@ def seats(ctx: Context) -> tuple[Seat, ...]:
     """All places that set gates of this cluster's components, instances first."""
     found: list[Seat] = []
     seen: set[str] = set()
+    own = any(c.kind != "inferred" for name in CONTROL_PLANE for c in ctx.of(name))
     for name in GATED:
-        for component in ctx.of(name):
-            sources = sources_of(component)
+        # A host of control planes that shows none of its own is read for the sake of those.
+        hosted = () if own else tuple(c for c in ctx.hosted_elsewhere if c.component == name)
+        for component in (*ctx.of(name), *hosted):
+            sources = ctx.sources(component)
             if sources is None:
                 continue
             version = ctx.version_of(component)
@@ -369,7 +381,7 @@ def seats(ctx: Context) -> tuple[Seat, ...]:
                     today=version.raw if version is not None else None,
                     target=None if ctx.stays(component) else ctx.goes_to(name),
                     sources=sources,
-                    complete=complete(component),
+                    complete=complete(component) or component.effective_gates is not None,
                     instance=component,
                 )
             )
@@ -435,8 +447,9 @@ def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
         version = seat.today if minor == today else seat.target if minor == target else minor
         if version is None or not ctx.data.knows(minor):
             continue
-        verdict = ctx.start_of(seat.component, version, seat.sources)
-        for problem in verdict.problems:
+        problems = list(ctx.start_of(seat.component, version, seat.sources).problems)
+        problems += _behind(ctx, seat, version, problems)
+        for problem in problems:
             if ctx.foreign_gates and problem.kind in {"unknown", "removed"}:
                 continue
             # A gate that is locked in one minor and gone in the next is one fault with one remedy.
@@ -451,6 +464,26 @@ def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
     return tuple(found.values())
 
 
+def _behind(ctx: Context, seat: Seat, version: str, problems: list[GateProblem]) -> list[GateProblem]:
+    """Faults that the component tells only once these are mended: it looks at dependencies last."""
+    bad = {
+        problem.gate for problem in problems if problem.kind in {"unknown", "removed", "locked", "prealpha"}
+    }
+    if not bad:
+        return []
+    rest = {
+        gate: value
+        for gate, value in ctx.named_gates(seat.component, seat.sources).items()
+        if gate not in bad
+    }
+    if seat.component in CONTROL_PLANE:
+        text = ",".join(f"{gate}={str(value).lower()}" for gate, value in rest.items())
+        mended = msgspec.structs.replace(seat.sources, flags=(text,) if text else ())
+    else:
+        mended = GateSources(file=rest)
+    return [p for p in ctx.start_of(seat.component, version, mended).problems if p.kind == "dependency"]
+
+
 def findings(ctx: Context) -> Iterator[Finding]:
     """Findings on feature gates."""
     places = seats(ctx)
@@ -459,6 +492,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
     yield from _flips(ctx)
     yield from _uneven(ctx)
     yield from _unseen(ctx)
+    yield from _effective(ctx)
     yield from _kubeadm(ctx)
     yield from _emulation(ctx)
     yield from _openshift(ctx)
@@ -481,7 +515,7 @@ def _stopping(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
             where = names(seat.label for seat, _ in instances)
             yield finding(
                 _BY_KIND[first.problem.kind],
-                _stop_text(ctx, component, first, where),
+                _stop_text(ctx, component, first, where, _owners(seat for seat, _ in instances)),
                 component=component,
                 instances=[seat.label for seat, _ in instances],
                 name=gate,
@@ -503,14 +537,19 @@ def _stopping(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
                     version=f"{component} {first.minor}",
                     message=f"`{first.problem.message}`",
                 )
-                + ".",
+                + "."
+                + "".join(f" {hint}" for hint in (_hint(ctx, first.problem),) if hint),
                 component=component,
                 instances=[seat.label for seat in configs],
                 name=gate,
                 evidence=_unique(evidence),
-                advice=" ".join(x for x in (tr(KUBEADM_RENDERS.remedy), _hint(ctx, first.problem)) if x),
                 hop=ctx.hop_of(first.minor),
             )
+
+
+def _owners(places: Iterable[Seat]) -> str:
+    owners = {s.instance.belongs_to for s in places if s.instance is not None}
+    return ", ".join(sorted(owners - {HERE}))
 
 
 def _text_key(stop: Stop) -> str:
@@ -527,7 +566,7 @@ def _setting(problem: GateProblem) -> str:
     return problem.gate if problem.value is None else f"{problem.gate}={str(problem.value).lower()}"
 
 
-def _stop_text(ctx: Context, component: str, stop: Stop, where: str) -> str:
+def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str = "") -> str:
     problem, kind = stop.problem, stop.problem.kind
     message = f"`{problem.message}`"
     setting = _setting(problem)
@@ -578,6 +617,8 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str) -> str:
             where=where,
             message=message,
         )
+    if owner:
+        text += " " + tr("It belongs to the hosted control plane {owner}.", owner=owner)
     if stop.today:
         text += " " + tr("This is already so at the version of today.")
     hint = _hint(ctx, problem)
@@ -635,6 +676,15 @@ def gate_evidence(seat: Seat, gate: str) -> list[Evidence]:
             for source in seat.instance.gate_sources
             if not gate or gate in source.gates or any(gate in value for value in source.flag_values)
         )
+        if not found and seat.instance.effective_gates is not None and gate in seat.instance.effective_gates:
+            found.append(
+                Evidence(
+                    source=seat.label,
+                    path=f"kubernetes_feature_enabled name={gate}",
+                    value=str(int(seat.instance.effective_gates[gate])),
+                    provenance="metric",
+                )
+            )
         if seat.instance.manifest:
             found.append(
                 Evidence(
@@ -839,7 +889,7 @@ def flips(ctx: Context) -> dict[str, Flip]:
     found: dict[str, Flip] = {}
     for name in GATED:
         for component in ctx.of(name):
-            if not complete(component) or ctx.stays(component):
+            if not (complete(component) or component.effective_gates is not None) or ctx.stays(component):
                 continue
             forecast = ctx.forecast_of(component)
             if forecast is None:
@@ -1058,7 +1108,7 @@ def _uneven(ctx: Context) -> Iterator[Finding]:
         if not on or not off or {s.component for s in on} & {s.component for s in off}:
             continue
         yield finding(
-            SUPERFLUOUS_OFF,
+            UNEVEN,
             tr(
                 "{gate} is on in {on} and off in {off}; {readers} read it.",
                 gate=gate,
@@ -1077,7 +1127,21 @@ def _uneven(ctx: Context) -> Iterator[Finding]:
 
 def _unseen(ctx: Context) -> Iterator[Finding]:
     for name in GATED:
-        blind = [c for c in ctx.of(name) if c.feature_gates == UNOBSERVABLE]
+        blind = [c for c in ctx.of(name) if ctx.sources(c) is None]
+        betrayed = [c for c in ctx.of(name) if ctx.sources(c) is not None and c.feature_gates == UNOBSERVABLE]
+        betrayed = [c for c in betrayed if c.effective_gates is not None]
+        if betrayed:
+            yield finding(
+                PARTLY_SEEN,
+                tr(
+                    "Of {component} {where} only the metric was read: gates at another value than the default must be set, those that are set to their default stay unseen.",
+                    component=name,
+                    where=names(label_of(c) for c in betrayed),
+                ),
+                component=name,
+                instances=[label_of(c) for c in betrayed],
+                advice=_unseen_advice(ctx, name),
+            )
         if blind:
             nature = ctx.snapshot.cluster.managed and name in CONTROL_PLANE
             yield finding(
@@ -1097,7 +1161,12 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
                 advice=_unseen_advice(ctx, name),
                 severity="info" if nature or name == "kube-proxy" else "warning",
             )
-        elif not ctx.of(name) and name in {*CONTROL_PLANE, "kubelet"} and ctx.target is not None:
+        elif (
+            not ctx.of(name)
+            and not _hosts(ctx, name)
+            and name in {*CONTROL_PLANE, "kubelet"}
+            and ctx.target is not None
+        ):
             yield finding(
                 UNOBSERVABLE_GATES,
                 tr(
@@ -1146,6 +1215,48 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
             )
 
 
+def _effective(ctx: Context) -> Iterator[Finding]:
+    """Metrics of processes that fit no instance: what they show against the defaults of their version."""
+    for process in ctx.snapshot.processes:
+        known = process.component in GATED and ctx.of(process.component)
+        if process.effective_gates is None or known or not ctx.data.knows(process.version):
+            continue
+        component = process.component if process.component in GATED else "kube-apiserver"
+        defaults = ctx.effective_of(component, process.version, GateSources())
+        found = {
+            gate: value
+            for gate, value in sorted(process.effective_gates.items())
+            if gate in defaults and defaults[gate] != value
+        }
+        if not found:
+            continue
+        yield finding(
+            EFFECTIVE,
+            tr(
+                "{place} is of a {component} {version}; its effective gates differ from the defaults in {gates}.",
+                place=process.place,
+                component=process.component,
+                version=process.version,
+                gates=names((f"{gate}={str(value).lower()}" for gate, value in found.items()), 20),
+            ),
+            component=process.component,
+            instances=[process.place],
+            evidence=[
+                Evidence(
+                    source=process.place,
+                    path=f"kubernetes_feature_enabled name={gate}",
+                    value=str(int(value)),
+                    provenance="metric",
+                )
+                for gate, value in list(found.items())[:10]
+            ],
+        )
+
+
+def _hosts(ctx: Context, component: str) -> bool:
+    return any(c.component == component for c in ctx.hosted_elsewhere)
+
+
 def _can_forecast(ctx: Context, component: Component) -> bool:
     version = ctx.version_of(component)
     return version is not None and ctx.data.knows(version)
@@ -1189,11 +1300,11 @@ def _kubeadm(ctx: Context) -> Iterator[Finding]:
                 if (b := ctx.data.base_versions(m)) is not None and version in b.kubeadm_apis
             ]
             text = tr(
-                "ConfigMap {place} is written in {version}; kubeadm {minor} reads only {known}.",
+                "ConfigMap {place} is written in {version}, which kubeadm {minor} no longer reads; it writes {known}.",
                 place=place,
                 version=config.api_version,
                 minor=minor,
-                known=", ".join(base.kubeadm_apis),
+                known=base.kubeadm_apis[-1],
             )
             if readers:
                 text += " " + tr("The last kubeadm that can migrate it is {minor}.", minor=readers[-1])
@@ -1362,7 +1473,9 @@ def _openshift(ctx: Context) -> Iterator[Finding]:
             ),
         )
     desired, entry = str(facts.get("desired") or ""), str(facts.get("gates_version") or "")
-    if desired and desired != entry:
+    missing = desired and desired != entry
+    entry = str(facts.get("gates_previous") or entry or facts.get("gates_versions") or "")
+    if missing:
         text = (
             tr(
                 "status.featureGates has no entry for {desired}; the newest is that of {entry}, the release before.",
@@ -1427,7 +1540,7 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
             key = (row.name, row.component, row.today, row.at_target, row.effect, row.message, row.hop)
             groups.setdefault(key, (row, []))[1].append(seat.label)
     for name in GATED:
-        blind = [label_of(c) for c in ctx.of(name) if c.feature_gates == UNOBSERVABLE]
+        blind = [label_of(c) for c in ctx.of(name) if ctx.sources(c) is None]
         if blind and ctx.target is not None:
             row = ForecastRow(
                 kind="gate",

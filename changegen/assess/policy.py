@@ -310,11 +310,13 @@ def _stages(ctx: Context) -> Iterator[Finding]:
         yield finding(
             ALPHA if stage == "Alpha" else BETA,
             tr(
-                "{gate} is {stage} at the target and set to on for {where}; the profile says {stage} is {rule}.",
+                "{gate} is {stage} at the target and set to on for {where}; {rule}.",
                 gate=gate,
                 stage=stage,
                 where=names(label for _, label in where),
-                rule=rule,
+                rule=tr("the profile forbids {stage} gates", stage=stage)
+                if rule == "forbidden"
+                else tr("the profile allows {stage} gates only where it names them", stage=stage),
             ),
             component=", ".join(sorted({component for component, _ in where})),
             instances=[label for _, label in where],

@@ -145,8 +145,9 @@ def _now(ctx: Context) -> Iterator[Finding]:
         blind = []
         for component in ctx.of(name):
             version, servers = ctx.version_of(component), reach(ctx, component)
-            if version is None or not servers:
+            if version is None:
                 blind.append(component)
+            if version is None or not servers:
                 continue
             own = version.minor_version
             if minors_between(servers[0], own) > rule.newer:

@@ -108,7 +108,7 @@ LEFT_OTHER = Code(
     code="CG-LEFT-004",
     title="Instances not on the target",
     severity="warning",
-    meaning="Some kube-apiservers run the target, these instances do not: planned and not done, or not done yet.",
+    meaning="The kube-apiservers run the target, these instances do not: planned and not done.",
     remedy="Finish the steps for these nodes.",
 )
 LEFT_PART = Code(
@@ -117,6 +117,13 @@ LEFT_PART = Code(
     severity="warning",
     meaning="The kube-apiservers run the target, etcd is older than what kubeadm of the target brings.",
     remedy="Move the etcd members, one at a time.",
+)
+NOT_YET = Code(
+    code="CG-LEFT-006",
+    title="Not on the target yet",
+    severity="info",
+    meaning="A change is under way: some kube-apiservers run the target, these instances do not yet.",
+    remedy="Go on with the steps for these nodes.",
 )
 CODES = (
     DATA_NEWER,
@@ -132,6 +139,7 @@ CODES = (
     LEFT_KUBEADM,
     LEFT_OTHER,
     LEFT_PART,
+    NOT_YET,
 )
 
 
@@ -332,6 +340,8 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
         if not behind:
             continue
         code = {"kube-proxy": LEFT_PROXY, "coredns": LEFT_COREDNS, "etcd": LEFT_PART}.get(name, LEFT_OTHER)
+        if not whole:
+            code = NOT_YET
         versions = sorted({c.running_version or c.version for c in behind})
         yield finding(
             code,
@@ -361,7 +371,8 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
                 for c in behind[:3]
             ],
         )
-    yield from _kubeadm(ctx)
+    if whole:
+        yield from _kubeadm(ctx)
 
 
 def _coredns(ctx: Context) -> tuple[Component, ...]:

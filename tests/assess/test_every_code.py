@@ -235,6 +235,18 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
         ),
     ),
     "CG-GATE-033": (lambda: one(pod(version="v1.33.1")), lambda: one(pod(version="v1.34.1"))),
+    "CG-GATE-034": (
+        lambda: one(
+            processes=(
+                process("unknown", version="v1.37.2", effective_gates={"DRAListTypeAttributes": True}),
+            )
+        ),
+        lambda: one(
+            processes=(
+                process("unknown", version="v1.37.2", effective_gates={"DRAListTypeAttributes": False}),
+            )
+        ),
+    ),
     "CG-KUBEADM-001": (
         lambda: one(pod(), config_maps=(kubeadm({"kube-apiserver": "SidecarContainers=true"}),)),
         lambda: one(pod(), config_maps=(kubeadm({"kube-apiserver": "SELinuxMount=true"}),)),
@@ -394,6 +406,10 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
     "CG-LEFT-005": (
         lambda: one(*AFTER, etcd("v3.6.8"), config_maps=(kubeadm(version="v1.37.2"),)),
         lambda: one(*AFTER, etcd("v3.7.0"), config_maps=(kubeadm(version="v1.37.2"),)),
+    ),
+    "CG-LEFT-006": (
+        lambda: one(pod(version="v1.37.2"), pod(node="n2")),
+        lambda: one(pod(version="v1.37.2"), pod(node="n2", version="v1.37.2")),
     ),
     # skew
     "CG-SKEW-001": (
