@@ -54,6 +54,7 @@ _CREDENTIALS = re.compile(
       | kubeconfig(?:\.ya?ml)?
       | secrets?\.(?:json|ya?ml)(?:\.gz)?
       | [^/]*_secrets\.json
+      | image-pull-secrets(?:/.*|-errors\.json)
       | (?:full-cluster-state|[^/]+\.rkestate)(?:\.json|\.ya?ml)?
     )$""",
     re.VERBOSE | re.IGNORECASE,
@@ -64,6 +65,24 @@ _SECRET_FOLDER = re.compile(r"(?:^|/)secrets/", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.(?:json|ya?ml|txt|prom|metrics|out|raw)$", re.IGNORECASE)
 _SONOBUOY = re.compile(r"^(?P<group>[a-z0-9.-]+)_(?P<version>v\d\w*)_(?P<resource>[a-z0-9]+)$")
 _BY_SINGULAR = {kind.lower(): resource for resource, (_, kind, _) in RESOURCES.items()}
+
+
+# must-gather's script asks for all of these, and for all Pods of a namespace that it inspects. Of other kinds (webhook
+# configurations, CRDs) inspect writes what the objects it follows refer to: single objects, and no listing.
+_WHOLE_FOLDERS = frozenset(
+    {
+        "pods",
+        "nodes",
+        "machineconfigs",
+        "machineconfigpools",
+        "featuregates",
+        "kubeletconfigs",
+        "clusterversions",
+        "clusteroperators",
+        "apiservices",
+        "certificatesigningrequests",
+    }
+)
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +102,19 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     errors: bool = False
     """A troubleshoot.sh file of read errors."""
     folder: str = ""
-    """inspect: the folder whose files together are one listing."""
+    """inspect: the folder whose files together are one listing; empty for kinds that it does not list."""
+
+    @property
+    def assumed_version(self) -> str:
+        """Return the apiVersion for objects of ``kind`` that carry none, as older collectors wrote bare arrays.
+
+        All groups that such captures hold have been v1 for years; resource.k8s.io has not, so its version stays open.
+        """
+        if self.api_version or not self.kind:
+            return self.api_version
+        if self.group == "resource.k8s.io":
+            return f"{self.group}/"
+        return f"{self.group}/v1" if self.group else "v1"
 
 
 def is_source(path: str) -> bool:
@@ -191,7 +222,7 @@ def hints_of(path: str, dump: frozenset[str] = frozenset()) -> Hints:
         node=node,
         component=component,
         errors=errors,
-        folder=inspected,
+        folder=inspected if resource in _WHOLE_FOLDERS else "",
     )
 
 

@@ -766,8 +766,7 @@ def _kindless(value: _Value, origin: Origin) -> Iterator[Record]:
     elif value.has("groupVersion") and value.has("resources"):
         yield Document(api_version="v1", kind="APIResourceList", place=place, data=value.value)
     elif hints.kind and value.has("metadata"):
-        api_version = hints.api_version
-        yield from _object(value.value, hints.kind, api_version, place, hints)
+        yield from _object(value.value, hints.kind, hints.assumed_version, place, hints)
     else:
         yield _not_kubernetes(place)
 
@@ -843,7 +842,7 @@ def list_records(
             continue
         item_kind = own.kind or typed or hints.kind
         item_version = (
-            own.apiVersion or (api_version if typed else "") or (hints.api_version if hints.kind else "")
+            own.apiVersion or (api_version if typed else "") or ("" if own.kind else hints.assumed_version)
         )
         nested = item_kind.endswith("List") or item_kind in {"Status", *_DISCOVERY}
         if not item_kind or nested:

@@ -173,8 +173,16 @@ def test_bare_arrays(tmp_path: Path) -> None:
     path = tmp_path / "cluster-resources/pods/ml.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps([{"metadata": {"name": "a"}}]))
+    for name in ("deployments/ml.json", "resourceslices.json"):
+        (tmp_path / "cluster-resources" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "cluster-resources" / name).write_text(path.read_text())
     found = records(tmp_path)
-    assert [(document.kind, document.namespace) for document in documents(found)] == [("Pod", "ml")]
+    assert [(document.kind, document.api_version, document.namespace) for document in documents(found)] == [
+        ("Deployment", "apps/v1", "ml"),
+        ("Pod", "v1", "ml"),
+        ("ResourceSlice", "resource.k8s.io/", ""),
+    ]
+    assert set(lists(found)) == {"deployments.apps", "pods", "resourceslices.resource.k8s.io"}
     discovery = [{"groupVersion": "v1", "resources": []}, {"groupVersion": "apps/v1", "resources": []}]
     found = from_text(tmp_path / "d", "resources.json", json.dumps(discovery))
     assert [document.kind for document in documents(found)] == ["APIResourceList"] * 2
@@ -308,6 +316,25 @@ def test_must_gather() -> None:
     assert lists(found)["nodes"].count == 1, "a folder of cluster-scoped objects is a listing"
     assert lists(found)["configmaps"].namespace == "openshift-kube-apiserver"
     assert failures(found) == []
+
+
+def test_must_gather_lists_only_what_it_asks_for(tmp_path: Path) -> None:
+    for folder, kind, version in (
+        ("core/nodes", "Node", "v1"),
+        (
+            "apiextensions.k8s.io/customresourcedefinitions",
+            "CustomResourceDefinition",
+            "apiextensions.k8s.io/v1",
+        ),
+    ):
+        path = tmp_path / "cluster-scoped-resources" / folder
+        path.mkdir(parents=True)
+        for name in ("a", "b"):
+            content = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+            (path / f"{name}.yaml").write_text(yaml.dump(content))
+    found = records(tmp_path)
+    assert names(found, "CustomResourceDefinition") == ["a", "b"]
+    assert {resource: seen.count for resource, seen in lists(found).items()} == {"nodes": 2}
 
 
 def test_support_bundle() -> None:
