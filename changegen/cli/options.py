@@ -13,6 +13,7 @@ from changegen.cli import Failure
 from changegen.cli.terminal import capped, is_terminal, note, plain, warn
 
 if TYPE_CHECKING:
+    from changegen.collect.api import LiveOptions
     from changegen.kubedata import KubernetesData
     from changegen.model.profile import Profile
     from changegen.model.snapshot import Snapshot
@@ -26,6 +27,8 @@ __all__ = [
     "emit",
     "forget_partial",
     "input_argument",
+    "lang_option",
+    "live_options",
     "load_data",
     "load_profile",
     "output_options",
@@ -52,7 +55,7 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
             (("--quiet", "-q"), "No hints and no progress."),
             (("--verbose", "-v"), "Show causes of errors."),
         ):
-            option = click.option(
+            option: Any = click.option(
                 *flags, is_flag=True, expose_value=False, callback=_remember, help=help_text
             )
             function = option(function)
@@ -226,6 +229,16 @@ def profile_options(function: F) -> F:
     return cast("F", decorated)
 
 
+lang_option = click.option(
+    "--lang",
+    type=click.Choice(["en", "zh-CN"]),
+    envvar="CHANGEGEN_LANG",
+    default="en",
+    show_default=True,
+    help="Language of all words; commands and names never change.",
+)
+
+
 def set_options(function: F) -> F:
     """Add ``--set``."""
     return click.option(
@@ -312,7 +325,7 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
         return
     if binary and is_terminal():
         raise click.UsageError("this format is not for a terminal: give -o FILE")
-    stream = click.get_binary_stream("stdout")
+    stream: Any = click.get_binary_stream("stdout")
     stream.write(content)
     if content and not content.endswith(b"\n") and not binary:
         stream.write(b"\n")
@@ -351,11 +364,11 @@ def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
     return decode_snapshot(stored[0].data, stored[0].place)
 
 
-def _read_live(cluster: ClusterOptions) -> Snapshot:
-    from changegen.collect import Options, api, build_snapshot
-    from changegen.model.snapshot import Unobserved
+def live_options(cluster: ClusterOptions) -> LiveOptions:
+    """Return what ``collect.api`` needs to know."""
+    from changegen.collect.api import LiveOptions
 
-    live = api.LiveOptions(
+    return LiveOptions(
         context=cluster.context,
         kubeconfig=cluster.kubeconfig,
         request_timeout=cluster.request_timeout,
@@ -363,13 +376,19 @@ def _read_live(cluster: ClusterOptions) -> Snapshot:
         impersonate_group=cluster.impersonate_group,
         configz=cluster.configz,
     )
+
+
+def _read_live(cluster: ClusterOptions) -> Snapshot:
+    from changegen.collect import Options, api, build_snapshot
+    from changegen.model.snapshot import Unobserved
+
     shown = is_terminal(err=True) and not _quiet()
 
     def progress(text: str) -> None:
         if shown:
             click.echo(f"\r\x1b[2Kreading {plain(text)[:80]}", err=True, nl=False)
 
-    opened = api.open_cluster(live, progress=progress)
+    opened = api.open_cluster(live_options(cluster), progress=progress)
     try:
         records = list(opened.records())
     finally:

@@ -77,10 +77,10 @@ def show(name: str | None, features: bool, form: str | None, output: str | None)
 
 
 def _show_features(output: str | None) -> None:
-    from changegen.assess import features
+    from changegen.assess.capability import FEATURES
 
     rows = [("FEATURE", "WHAT", "GATES")]
-    rows.extend((f.name, f.title, ", ".join(f.gates)) for f in features.FEATURES)
+    rows.extend((f.name, f.title, ", ".join(f.gates)) for f in FEATURES)
     emit("\n".join(table(rows)) + "\n", output)
 
 
