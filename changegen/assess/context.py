@@ -46,6 +46,8 @@ __all__ = [
     "COMPONENTS",
     "CONTROL_PLANE",
     "GATED",
+    "HERE",
+    "KUBEADM_LIKE",
     "Context",
     "GateState",
     "SelectorError",
@@ -77,6 +79,8 @@ COMPONENTS: Final = (
     "coredns",
 )
 """Components in the order in which tables list them."""
+KUBEADM_LIKE: Final = frozenset({"kubeadm", "kind", "minikube", "cluster-api"})
+"""Distributions whose control plane kubeadm writes."""
 HERE: Final = "this cluster"
 
 _WISH = re.compile(r"^\s*(>=|<=|>|<|==|=|\^|~)?\s*(\S+)\s*$")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import Context, label_of, names, oldest
+from changegen.assess.context import KUBEADM_LIKE, Context, label_of, names, oldest
 from changegen.assess.versions_check import base_version
 from changegen.i18n import tr
 from changegen.model.snapshot import Component
@@ -87,10 +87,12 @@ def target_version(ctx: Context) -> Version | None:
 
 
 def local(ctx: Context) -> bool:
-    """Whether kubeadm runs etcd as static Pods."""
-    return any(c.etcd == "local" for c in ctx.config_maps("kubeadm")) or (
-        any(c.kind == "static pod" for c in ctx.of("etcd"))
-        and not any(c.etcd == "external" for c in ctx.config_maps("kubeadm"))
+    """Whether kubeadm runs etcd as static Pods, so that its upgrade moves it."""
+    configs = ctx.config_maps("kubeadm")
+    if configs:
+        return any(c.etcd != "external" for c in configs)
+    return ctx.snapshot.cluster.distribution in KUBEADM_LIKE and any(
+        c.kind == "static pod" for c in ctx.of("etcd")
     )
 
 

@@ -160,7 +160,8 @@ FOREIGN = Code(
     code="CG-GATE-032",
     title="Feature gates of the distribution",
     severity="info",
-    meaning="The distribution has gates of its own, which are not judged by the Kubernetes data.",
+    meaning="The distribution has gates of its own, which are not judged by the Kubernetes data; its operators write the gates of "
+    "each release anew, so what this release sets says nothing of the next.",
     remedy="Read the distribution's release notes.",
 )
 NOT_FORECAST = Code(
@@ -431,6 +432,9 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
     """What would keep a component from starting, at today's minor and at each one of the way; first minor each."""
+    if ctx.foreign_gates and _by_operator(seat):
+        # Each release's operators write the gates anew: what this one sets says nothing of the next.
+        return ()
     today = minor_of(seat.today)
     target = minor_of(seat.target)
     minors: list[str] = []
@@ -462,6 +466,12 @@ def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
                 minor=today or "", today=True, problem=GateProblem(kind="malformed", message=message)
             )
     return tuple(found.values())
+
+
+def _by_operator(seat: Seat) -> bool:
+    """Whether the gates do not stand on a command line, but in what an operator renders from a FeatureGate."""
+    sources = seat.instance.gate_sources[:1] if seat.instance is not None else ()
+    return seat.config is not None or any(s.provenance not in {"pod spec", "configz"} for s in sources)
 
 
 def _behind(ctx: Context, seat: Seat, version: str, problems: list[GateProblem]) -> list[GateProblem]:
@@ -1205,10 +1215,19 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 NOT_FORECAST,
                 tr(
-                    "{component} {where}: version {version} is not in the data, so what changes by default is not known.",
+                    "{component} {where}: {version}, so what changes by default is not known.",
                     component=name,
                     where=names(label_of(c) for c in unknown),
-                    version=names({c.running_version or c.version for c in unknown}),
+                    version=names(
+                        {
+                            tr("the version is not known")
+                            if ctx.version_of(c) is None
+                            else tr(
+                                "version {version} is not in the data", version=c.running_version or c.version
+                            )
+                            for c in unknown
+                        }
+                    ),
                 ),
                 component=name,
                 instances=[label_of(c) for c in unknown],

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import CONTROL_PLANE, Context, label_of, minors_between, names
+from changegen.assess.context import CONTROL_PLANE, KUBEADM_LIKE, Context, label_of, minors_between, names
 from changegen.i18n import tr
 from changegen.kubedata import SkewRule
 from changegen.model.snapshot import Component
@@ -91,7 +91,7 @@ def reach(ctx: Context, component: Component) -> tuple[str, ...]:
     kubeadm lets kube-controller-manager and kube-scheduler talk to the kube-apiserver of their own node; all others go
     through the load balancer and may reach each one.
     """
-    local = bool(ctx.config_maps("kubeadm")) or ctx.snapshot.cluster.distribution in {"kubeadm", "kind"}
+    local = bool(ctx.config_maps("kubeadm")) or ctx.snapshot.cluster.distribution in KUBEADM_LIKE
     if local and component.component in _LOCAL and component.node:
         own = {
             version.minor_version

@@ -10,6 +10,7 @@ from changegen.assess.codes import Code, finding
 from changegen.assess.context import (
     COMPONENTS,
     CONTROL_PLANE,
+    KUBEADM_LIKE,
     Context,
     VersionWish,
     evidence_of,
@@ -333,7 +334,8 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
             continue
         wish = ctx.target_of(name)
         if name in {"etcd", "coredns"} and wish is None:
-            wish = VersionWish.parse(">=" + base) if (base := _release(base_version(ctx, name))) else None
+            base = _release(base_version(ctx, name)) if _by_kubeadm(ctx) else ""
+            wish = VersionWish.parse(">=" + base) if base else None
         if wish is None:
             continue
         behind = [c for c in instances if _behind(c, wish)]
@@ -490,11 +492,7 @@ def _row(ctx: Context, name: str, component: Component) -> InstanceRow:
 
 
 def _by_kubeadm(ctx: Context) -> bool:
-    return bool(ctx.config_maps("kubeadm")) or ctx.snapshot.cluster.distribution in {
-        "kubeadm",
-        "kind",
-        "minikube",
-    }
+    return bool(ctx.config_maps("kubeadm")) or ctx.snapshot.cluster.distribution in KUBEADM_LIKE
 
 
 def _same(a: str, b: str) -> bool:
