@@ -921,6 +921,32 @@ def test_a_cut_gzip_file_keeps_its_whole_items(tmp_path: Path) -> None:
     assert {problem.reason for problem in failures(found)} == {Reason.TRUNCATED}
 
 
+@given(
+    st.sampled_from(["tar", "tgz", "zip"]),
+    st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=4)), max_size=5),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+def test_no_damage_to_an_archive_stops_a_run(
+    tmp_path: Path, form: str, damage: list[tuple[int, bytes]]
+) -> None:
+    members = {"nodes.json": nodes_json("a"), "dir/nodes.json": nodes_json("b")}
+    path = tmp_path / f"x.{form}"
+    if form == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    else:
+        tarball(path, members, "w" if form == "tar" else "w:gz")
+    data = path.read_bytes()
+    for at, noise in damage:
+        data = data[: at % len(data)] + noise + data[at % len(data) + len(noise) // 2 :]
+    path.write_bytes(data)
+    good = tmp_path / "good.json"
+    good.write_bytes(nodes_json("good"))
+    found = records(path, good)
+    assert names(found, "Node")[-1] == "good"
+
+
 def test_an_encrypted_or_unknown_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_bytes(nodes_json("good"))
     (tmp_path / "pods.tar.xz").write_bytes(b"\xfd7zXZ\x00" + bytes(range(1, 60)))
