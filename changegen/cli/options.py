@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +60,8 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
                 *flags, is_flag=True, expose_value=False, callback=_remember, help=help_text
             )
             function = option(function)
-        made: click.Command = click.command(name, **attributes)(function)
-        return made
+        factory: Any = click.command(name, **attributes)
+        return cast("click.Command", factory(function))
 
     return decorate
 
@@ -325,7 +326,7 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
         return
     if binary and is_terminal():
         raise click.UsageError("this format is not for a terminal: give -o FILE")
-    stream: Any = click.get_binary_stream("stdout")
+    stream = sys.stdout.buffer
     stream.write(content)
     if content and not content.endswith(b"\n") and not binary:
         stream.write(b"\n")

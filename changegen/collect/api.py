@@ -308,15 +308,16 @@ class Cluster:
         yield from self._text_records(rbac.TEXTS[0], version)
         served, discovery, groups_read = self._discover()
         yield from discovery
-        useful = version.status == 200
-        refused: str = ""
+        useful, refused = False, ""
         with ThreadPoolExecutor(THREADS, thread_name_prefix="changegen") as pool:
             jobs = self._jobs(served, groups_read, pool)
             try:
                 for label, job in jobs:
                     self._progress(label)
                     for record in job.result():
-                        useful = useful or isinstance(record, ListSeen)
+                        # /version and /readyz are for everybody
+                        private = isinstance(record, RawText) and record.role != "readyz"
+                        useful = useful or private or isinstance(record, ListSeen)
                         if isinstance(record, Problem) and record.code in {401, 403}:
                             refused = refused or record.detail
                         yield record
