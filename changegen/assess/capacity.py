@@ -524,20 +524,27 @@ def _node_out(ctx: Context) -> Iterator[Finding]:
         if row.pending:
             by[row.resource].append(row)
     for resource, rows in sorted(by.items()):
-        worst = max(rows, key=lambda row: (row.pending, row.node))
+        worst = sorted(rows, key=lambda row: (-row.pending, -row.displaced, row.node))
+        shown = "; ".join(
+            tr(
+                "{node}: {displaced} devices needed elsewhere, {free} free, {pending} Pods Pending",
+                node=row.node,
+                displaced=row.displaced,
+                free=row.free_elsewhere,
+                pending=row.pending,
+            )
+            for row in worst[:4]
+        )
+        why = "; ".join(dict.fromkeys(part for row in worst[:4] for part in row.why.split("; ") if part))
         yield finding(
             NODE_OUT,
             tr(
-                "Draining {nodes} leaves Pods Pending for {resource}: up to {pending}, on {node} ({displaced} devices needed "
-                "elsewhere, {free} free)",
+                "Draining {nodes} leaves Pods Pending for {resource} ({shown})",
                 nodes=names(row.node for row in rows),
                 resource=resource,
-                pending=worst.pending,
-                node=worst.node,
-                displaced=worst.displaced,
-                free=worst.free_elsewhere,
+                shown=shown,
             )
-            + (f"; {worst.why}" if worst.why else ""),
+            + (f"; {why}" if why else ""),
             component="Node",
             instances=[row.node for row in rows],
             name=resource,
