@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 import msgspec
@@ -21,7 +21,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Change, InputDigest, Ticket
 from changegen.plan.checks import make_checks
-from changegen.plan.draft import attach, number
+from changegen.plan.draft import CheckDraft, attach, number
 from changegen.plan.fields import make_fields
 from changegen.plan.monitoring import make_monitoring
 from changegen.plan.rollback import make_rollback
@@ -113,7 +113,7 @@ def _make(
         data_age=_data_age(data, scene),
         warnings=_warnings(scene, assessment),
         findings=plan.findings,
-        changes=_changes(scene),
+        changes=_changes(scene, checks),
         instances=assessment.instances,
         forecast=assessment.forecast,
         drivers=assessment.drivers,
@@ -245,16 +245,17 @@ def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _changes(scene: Scene) -> tuple[Change, ...]:
+def _changes(scene: Scene, checks: Sequence[CheckDraft]) -> tuple[Change, ...]:
     """What the change will alter: current to target, equal ones together."""
     if not scene.hops:
         return ()
     hop = scene.hops[-1]
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str, str], list[str]] = {}
 
     def add(area: str, before: str, after: str, subject: str) -> None:
         if before.removeprefix("v") != after.removeprefix("v"):
-            groups.setdefault((area, before, after), []).append(subject)
+            component = subject.split(" ", 1)[0] if area == "components" else ""
+            groups.setdefault((area, component, before, after), []).append(subject)
 
     for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
         for item in scene.context.of(name):
@@ -271,8 +272,15 @@ def _changes(scene: Scene) -> tuple[Change, ...]:
     if any(item.drain for item in scene.hops):
         for node in scene.pending_nodes:
             add("components", scene.nodes[node].kubelet_version, hop.version, f"kubelet {node}")
-    for check in make_checks_images(scene):
-        add("workloads", check[1], check[2], check[0])
+    moved_images = _moved_images(checks)
+    for subject, before, after in moved_images:
+        add("workloads", before, after, subject)
+    if any(check.key == "check:kube-proxy-running" for check in checks):
+        for item in scene.context.of("kube-proxy"):
+            if item.kind != "workload" and item.node:
+                add(
+                    "components", item.running_version or item.version, hop.version, f"kube-proxy {item.node}"
+                )
     for config in scene.snapshot.config_maps:
         if config.kind == "kubeadm" and config.kubernetes_version:
             add(
@@ -295,14 +303,14 @@ def _changes(scene: Scene) -> tuple[Change, ...]:
             after=after,
             count=len(subjects),
         )
-        for (area, before, after), subjects in groups.items()
+        for (area, _, before, after), subjects in groups.items()
     )
 
 
-def make_checks_images(scene: Scene) -> list[tuple[str, str, str]]:
+def _moved_images(checks: Sequence[CheckDraft]) -> list[tuple[str, str, str]]:
     """(workload, image today, image at the target) of add-ons and drivers that the plan moves."""
     found = []
-    for draft in make_checks(scene, ()):
+    for draft in checks:
         if draft.query is None or draft.query.fact != "workload.image" or draft.compare != "equals":
             continue
         if isinstance(draft.before, str) and isinstance(draft.expected, str):

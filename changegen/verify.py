@@ -1,0 +1,637 @@
+"""Fill the checklist from a second reading, and say what was planned and done, not done, and done but not planned.
+
+Pure. A check is evaluated by the row of `changegen.facts` that made its command. What is not known does not pass. The
+differences between the two readings come from `changegen.compare`; each is explained by the plan, follows from it, or is
+unplanned. A ticket that was edited after it was made, or another cluster's reading, is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from changegen import __version__
+from changegen.assess import assess
+from changegen.compare import compare
+from changegen.errors import InputError
+from changegen.explain import Explained, explain
+from changegen.facts import FACTS, Reading, Value, evaluate
+from changegen.i18n import language, tr
+from changegen.kubedata import KubernetesData
+from changegen.model.base import Scalar
+from changegen.model.snapshot import Component, Snapshot
+from changegen.model.ticket import (
+    Change,
+    Check,
+    CheckResult,
+    Comparison,
+    Deviation,
+    Finding,
+    Results,
+    Step,
+    Ticket,
+)
+from changegen.plan import digest_of
+from changegen.versions import same_release, try_version
+
+__all__ = ["Attestation", "judge", "verify"]
+
+
+State = Literal["done", "not-done", "unknown"]
+
+
+class Attestation(msgspec.Struct, frozen=True, kw_only=True):
+    """Someone's word on a check that no reading can fill, from a ticked form or an evidence file. Never a pass."""
+
+    check: str
+    """Id of the check, ``V-14``."""
+    by: str
+    value: str = ""
+    note: str = ""
+
+
+def verify(
+    ticket: Ticket,
+    after: Snapshot,
+    *,
+    data: KubernetesData | None = None,
+    other_cluster: bool = False,
+    approved_sha256: str = "",
+    evidence: Sequence[Attestation] = (),
+    lang: str = "",
+) -> Results:
+    """Hold a second reading against the ticket.
+
+    Args:
+        ticket: The ticket, with the snapshot that it was made from.
+        after: The second reading.
+        data: Kubernetes data: assesses the state after, and tells which APIs came with the version.
+        other_cluster: Do not refuse a reading of another cluster.
+        approved_sha256: SHA-256 of the ticket that was approved (of its canonical JSON): another one is refused.
+        evidence: Attestations of people.
+        lang: Language of the words; the ticket's when empty.
+
+    Raises:
+        InputError: the ticket was edited or holds no snapshot, or the reading is of another cluster.
+    """
+    with language(lang or ticket.lang):
+        return _verify(
+            ticket, after, data, other_cluster, approved_sha256.strip().lower(), evidence, lang or ticket.lang
+        )
+
+
+def _verify(
+    ticket: Ticket,
+    after: Snapshot,
+    data: KubernetesData | None,
+    other_cluster: bool,
+    approved: str,
+    evidence: Sequence[Attestation],
+    lang: str,
+) -> Results:
+    before = _checked(ticket, approved)
+    _same_cluster(ticket, after, other_cluster=other_cluster)
+    said = {item.check: item for item in evidence}
+    results = tuple(_result(check, after, said.get(check.id)) for check in ticket.checks)
+    comparison = compare(before, after)
+    done, not_done, open_items = _planned(ticket, after)
+    failed_gates = _remedies(ticket, results)
+    done += failed_gates[0]
+    not_done += failed_gates[1]
+    explained = explain(ticket, before, after, comparison, data)
+    done += [_follows(item) for item in explained if item.how == "follows"]
+    unplanned = tuple(_unplanned(item) for item in explained if item.how == "unplanned")
+    open_items += _unproven(ticket, after, comparison)
+    findings: tuple[Finding, ...] = ()
+    if data is not None and ticket.profile is not None:
+        findings = assess(after, ticket.profile, data, day=after.captured_at[:10]).findings
+    counts = Counter(item.result for item in results)
+    numbers: dict[str, int] = {str(key): value for key, value in counts.items()}
+    outcome = _outcome(numbers, not_done)
+    return Results(
+        tool_version=__version__,
+        lang=lang,
+        ticket_digest=digest_of(ticket),
+        before_digest=ticket.snapshot_digest,
+        after_digest=digest_of(after),
+        cluster_uid=after.cluster.uid,
+        captured_at=after.captured_at,
+        outcome=outcome,
+        headline=_headline(outcome, numbers, not_done, unplanned, ticket.checks, results),
+        counts={
+            "pass": counts["pass"],
+            "fail": counts["fail"],
+            "unknown": counts["unknown"],
+            "attested": counts["attested"],
+            "done": sum(1 for item in done if item.code != "follows"),
+            "follows": sum(1 for item in done if item.code == "follows"),
+            "not_done": len(not_done),
+            "unplanned": len(unplanned),
+            "open": len(open_items),
+        },
+        checks=ticket.checks,
+        results=results,
+        done=tuple(done),
+        not_done=tuple(not_done),
+        unplanned=unplanned,
+        unknown=tuple(open_items),
+        findings=findings,
+        times=_times(ticket, before, after),
+        not_comparable=comparison.not_comparable,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def _checked(ticket: Ticket, approved: str) -> Snapshot:
+    """The ticket's own snapshot, if ticket and snapshot are what they were when it was made and approved."""
+    before = ticket.snapshot
+    if before is None:
+        raise InputError(
+            tr("the ticket holds no snapshot, so nothing can be compared"),
+            hint=tr("use the ticket's JSON as changegen wrote it"),
+        )
+    if ticket.snapshot_digest and digest_of(before) != ticket.snapshot_digest:
+        raise InputError(
+            tr("the snapshot in the ticket is not the one that it was made from: the file was edited"),
+            hint=tr("use the ticket as it was approved"),
+        )
+    actual = digest_of(ticket)
+    if approved and approved != actual:
+        raise InputError(
+            tr("the ticket's SHA-256 is {actual}, approved was {approved}", actual=actual, approved=approved),
+            hint=tr("use the ticket as it was approved, or have this one approved"),
+        )
+    return before
+
+
+def _same_cluster(ticket: Ticket, after: Snapshot, *, other_cluster: bool) -> None:
+    if other_cluster or not ticket.cluster_uid or not after.cluster.uid:
+        return
+    if ticket.cluster_uid != after.cluster.uid:
+        raise InputError(
+            tr(
+                "the reading is of another cluster: UID of kube-system is {after}, the ticket's is {before}",
+                after=after.cluster.uid,
+                before=ticket.cluster_uid,
+            ),
+            hint=tr("read the right cluster, or say --other-cluster"),
+        )
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def _result(check: Check, after: Snapshot, said: Attestation | None) -> CheckResult:
+    if check.query is None or check.compare == "manual":
+        if said is not None:
+            return CheckResult(
+                id=check.id,
+                result="attested",
+                actual=said.value or None,
+                attested_by=said.by,
+                reason=said.note,
+            )
+        return CheckResult(id=check.id, result="unknown", reason=tr("needs evidence: no reading shows it"))
+    if check.query.fact not in FACTS:
+        return CheckResult(
+            id=check.id,
+            result="unknown",
+            reason=tr("this release knows no fact {name}", name=check.query.fact),
+        )
+    reading = evaluate(check.query.fact, after, check.query.args)
+    result, reason = judge(check, reading)
+    if result == "fail":
+        reason = _early(check, after, reason)
+    if result == "unknown" and said is not None:
+        return CheckResult(
+            id=check.id,
+            result="attested",
+            actual=said.value or None,
+            evidence=reading.evidence,
+            attested_by=said.by,
+            reason=said.note or reason,
+        )
+    return CheckResult(
+        id=check.id,
+        result=result,
+        actual=reading.value if reading.known else None,
+        evidence=reading.evidence,
+        reason=reason,
+    )
+
+
+def _early(check: Check, after: Snapshot, reason: str) -> str:
+    """Adds that the reading may have come too soon after what the check waits for."""
+    if not check.wait_seconds or check.query is None:
+        return reason
+    args = check.query.args
+    if check.query.fact == "claim.device-status":
+        since = [
+            c.allocated_at for c in after.claims if (c.namespace, c.name) == (args["namespace"], args["name"])
+        ]
+    else:
+        since = [c.state.started_at for c in after.components if c.state is not None]
+    newest = max((text for text in since if text), default="")
+    passed = _seconds(newest, after.captured_at)
+    if passed is None or passed >= check.wait_seconds:
+        return reason
+    return tr(
+        "{reason} (yet: read {passed} s after it began, and {wait} s are given: read again)",
+        reason=reason,
+        passed=passed,
+        wait=check.wait_seconds,
+    )
+
+
+def _seconds(start: str, end: str) -> int | None:
+    try:
+        return int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def judge(check: Check, reading: Reading) -> tuple[Literal["pass", "fail", "unknown"], str]:
+    """Hold a reading against what a check expects; what is not known is ``unknown``, never a pass."""
+    if not reading.known:
+        return "unknown", reading.reason
+    expected: Value = check.expected
+    if check.compare == "same-as-before":
+        if not check.before_known:
+            return "unknown", tr("the value before is not known")
+        expected = check.before
+    if check.compare in ("at-least", "at-most", "filled") and not check.before_known and expected is None:
+        return "unknown", tr("the value before is not known")
+    wrong = _wrong(check.compare, reading.value, expected, set(reading.gaps))
+    if wrong:
+        return "fail", wrong
+    if reading.gaps:
+        gaps = "; ".join(f"{key}: {reason}" for key, reason in reading.gaps.items())
+        return "unknown", gaps
+    return "pass", ""
+
+
+def _wrong(how: str, actual: Value, expected: Value, gaps: set[str]) -> str:
+    """Why a known value is not what is expected; empty where it is. Keys in ``gaps`` are left out."""
+    if how == "filled":
+        return "" if actual not in (None, "", (), {}) else tr("it is empty")
+    if how == "absent":
+        return (
+            ""
+            if actual in (None, "", (), {}, "no", 0, False)
+            else tr("it is there: {value}", value=_shown(actual))
+        )
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict):
+            return _differs(actual, expected)
+        wrong = [
+            text
+            for key, value in expected.items()
+            if key not in gaps and (text := _wrong_key(how, actual, key, value))
+        ]
+        if how in ("equals", "same-as-before", "at-most"):
+            extra = sorted(set(actual) - set(expected) - gaps)
+            if extra:
+                wrong.append(
+                    tr("not expected: {keys}", keys=", ".join(f"{key} {actual[key]}" for key in extra[:5]))
+                )
+        return "; ".join(wrong[:8]) + (" …" if len(wrong) > 8 else "")
+    if isinstance(expected, (tuple, list)):
+        have = set(actual) if isinstance(actual, (tuple, list)) else {actual}
+        return _wrong_set(how, have, set(expected))
+    if how == "version":
+        return "" if _same_version(actual, expected) else _differs(actual, expected)
+    if how in ("at-least", "at-most"):
+        return _wrong_number(how, actual, expected)
+    if how == "contains":
+        return "" if str(expected) in str(actual) else _differs(actual, expected)
+    return "" if actual == expected else _differs(actual, expected)
+
+
+def _wrong_key(how: str, actual: dict[str, Scalar], key: str, value: Scalar) -> str:
+    if key not in actual:
+        if how == "at-most":
+            return ""
+        return tr("{key}: not there, expected {expected}", key=key, expected=value)
+    text = _wrong(how, actual[key], value, set())
+    return f"{key}: {text}" if text else ""
+
+
+def _wrong_set(how: str, have: set[Any], wanted: set[Any]) -> str:
+    if how == "version":
+        odd = sorted(str(item) for item in have if not any(_same_version(item, want) for want in wanted))
+        if not have:
+            return tr("none was seen")
+        if odd and len(odd) == len(have):
+            return tr(
+                "is {actual}, expected {expected}",
+                actual=", ".join(odd),
+                expected=", ".join(sorted(map(str, wanted))),
+            )
+        return tr("also {values}", values=", ".join(odd)) if odd else ""
+    missing = sorted(map(str, wanted - have))
+    extra = sorted(map(str, have - wanted))
+    if how == "at-most":
+        return tr("new: {values}", values=", ".join(extra)) if extra else ""
+    if how in ("at-least", "contains"):
+        return tr("missing: {values}", values=", ".join(missing)) if missing else ""
+    parts = []
+    if extra:
+        parts.append(tr("not expected: {keys}", keys=", ".join(extra)))
+    if missing:
+        parts.append(tr("missing: {values}", values=", ".join(missing)))
+    return "; ".join(parts)
+
+
+def _wrong_number(how: str, actual: Value, expected: Scalar) -> str:
+    if not isinstance(actual, (int, float)) or not isinstance(expected, (int, float)):
+        return "" if actual == expected else _differs(actual, expected)
+    good = actual >= expected if how == "at-least" else actual <= expected
+    return "" if good else _differs(actual, expected)
+
+
+def _same_version(actual: Value, expected: Scalar) -> bool:
+    a = try_version(actual if isinstance(actual, str) else None)
+    b = try_version(expected if isinstance(expected, str) else None)
+    return a is not None and b is not None and a.scheme == b.scheme and same_release(a, b)
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value)) or tr("none")
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items()) or tr("none")
+    return tr("none") if value is None else str(value)
+
+
+def _differs(actual: Value, expected: Value) -> str:
+    return tr("is {actual}, expected {expected}", actual=_shown(actual), expected=_shown(expected))
+
+
+# ------------------------------------------------------------------------------------------------ planned
+
+
+def _components(after: Snapshot) -> dict[str, Component]:
+    found = {}
+    for item in after.components:
+        if item.belongs_to == "this cluster":
+            found[f"{item.component} {item.node or item.instance or ''}".strip()] = item
+    return found
+
+
+def _planned(ticket: Ticket, after: Snapshot) -> tuple[list[Deviation], list[Deviation], list[Deviation]]:
+    """Each planned change, by what the second reading says of its subjects: done, not done, not known."""
+    done: list[Deviation] = []
+    not_done: list[Deviation] = []
+    open_items: list[Deviation] = []
+    lists: dict[State, list[Deviation]] = {"done": done, "not-done": not_done, "unknown": open_items}
+    components = _components(after)
+    for change in ticket.changes:
+        groups: dict[tuple[State, str, str], list[str]] = {}
+        for subject in change.subjects:
+            state, actual, why = _state_of(change, subject, after, components)
+            groups.setdefault((state, actual, why), []).append(subject)
+        for (state, actual, why), subjects in sorted(groups.items()):
+            item = Deviation(
+                what=_what(change, subjects),
+                before=_shown(change.before),
+                planned=_shown(change.after),
+                actual=actual,
+                count=len(subjects),
+                subjects=tuple(subjects),
+                why=why,
+            )
+            lists[state].append(item)
+    return done, not_done, open_items
+
+
+def _what(change: Change, subjects: Sequence[str]) -> str:
+    if change.area == "components":
+        names = list(dict.fromkeys(subject.split(" ")[0] for subject in subjects))
+        return ", ".join(names)
+    return ", ".join(subjects[:3]) + (" …" if len(subjects) > 3 else "")
+
+
+def _state_of(
+    change: Change, subject: str, after: Snapshot, components: Mapping[str, Component]
+) -> tuple[State, str, str]:
+    wanted = str(change.after)
+    if change.area == "components":
+        item = components.get(subject)
+        if item is None:
+            if "pods" in after.kinds_read or subject.startswith("kubelet "):
+                return "unknown", "", tr("not seen in the second reading")
+            return "unknown", "", tr("Pods were not read")
+        if item.running_version is not None:
+            good = _same_version(item.running_version, wanted)
+            return ("done" if good else "not-done"), item.running_version, ""
+        if _same_version(item.version, wanted):
+            return (
+                "unknown",
+                item.version,
+                tr("asked for, not proven: {phase}, no running container says so", phase=item.phase or "-"),
+            )
+        if item.version == "unobservable":
+            return "unknown", "", tr("its version cannot be observed")
+        return "not-done", item.version, tr("asked for; nothing newer is")
+    if change.area == "workloads":
+        kind, _, name = subject.partition(" ")
+        for workload in after.workloads:
+            if workload.kind == kind and f"{workload.namespace}/{workload.name}" == name:
+                if wanted in workload.images.values():
+                    return "done", wanted, ""
+                same = [
+                    i for i in workload.images.values() if i.rsplit(":", 1)[0] == wanted.rsplit(":", 1)[0]
+                ]
+                return "not-done", ", ".join(same or sorted(workload.images.values())), ""
+        return "unknown", "", tr("not seen in the second reading")
+    if change.area == "config_maps":
+        for config in after.config_maps:
+            if subject.startswith(f"{config.namespace}/{config.name} ") and config.kubernetes_version:
+                good = _same_version(config.kubernetes_version, wanted)
+                why = "" if good else tr("the next run of kubeadm starts from it")
+                return ("done" if good else "not-done"), config.kubernetes_version, why
+        return "unknown", "", tr("the ConfigMap was not read")
+    return "unknown", "", tr("nothing compares it")
+
+
+def _remedies(ticket: Ticket, results: Sequence[CheckResult]) -> tuple[list[Deviation], list[Deviation]]:
+    """Remedies of blockers that a check proves or disproves: a gate still named brings the outage back."""
+    done: list[Deviation] = []
+    not_done: list[Deviation] = []
+    by_id = {item.id: item for item in results}
+    for check in ticket.checks:
+        if check.query is None or check.query.fact not in ("kubeadm.names-gate", "component.names-gate"):
+            continue
+        result = by_id[check.id]
+        if result.result not in ("pass", "fail"):
+            continue
+        kubeadm = check.query.fact == "kubeadm.names-gate"
+        steps: list[Step] = [step for step in ticket.steps if check.id in step.checks]
+        item = Deviation(
+            what=check.title,
+            before=_shown(check.before),
+            planned=_shown(check.expected),
+            actual=_shown(result.actual),
+            subjects=tuple(str(x) for x in result.actual) if isinstance(result.actual, (tuple, list)) else (),
+            why=""
+            if result.result == "pass"
+            else tr(
+                "{steps} was not done: the next run of kubeadm writes {gate} into the manifests again, and the component will not start",
+                steps=", ".join(step.id for step in steps if step.phase == "before") or "-",
+                gate=check.query.args.get("gate", ""),
+            )
+            if kubeadm
+            else tr("the gate is still set"),
+        )
+        (done if result.result == "pass" else not_done).append(item)
+    return done, not_done
+
+
+def _unproven(ticket: Ticket, after: Snapshot, comparison: Comparison) -> list[Deviation]:
+    """What is neither done nor not done: answers that no instance can be tied to, and what one side could not read."""
+    found = []
+    answered = sorted(
+        {
+            (p.component, p.version)
+            for p in after.processes
+            if p.version and p.node is None and p.component == "kube-apiserver"
+        }
+    )
+    instances = [
+        c
+        for c in after.components
+        if c.component == "kube-apiserver" and c.node and c.belongs_to == "this cluster"
+    ]
+    for component, version in answered:
+        proven = [c for c in instances if _same_version(c.running_version, version)]
+        if proven or len(instances) < 2:
+            continue
+        places = sorted(
+            {p.place for p in after.processes if p.version == version and p.component == component}
+        )
+        found.append(
+            Deviation(
+                what=tr("one {component} that answers", component=component),
+                planned=ticket.to_version,
+                actual=version,
+                subjects=tuple(places),
+                why=tr("it is proven to be {version}, and nothing ties it to a node", version=version),
+            )
+        )
+    one_sided = [item for item in comparison.not_comparable if item.side == "after"]
+    if one_sided:
+        found.append(
+            Deviation(
+                what=tr("not read the second time"),
+                count=len(one_sided),
+                subjects=tuple(item.what for item in one_sided),
+                why="; ".join(sorted({item.reason for item in one_sided})),
+            )
+        )
+    if not after.cluster.uid or not ticket.cluster_uid:
+        found.append(
+            Deviation(
+                what=tr("identity of the cluster"),
+                before=ticket.cluster_uid,
+                actual=after.cluster.uid,
+                why=tr("one of the readings does not tell it"),
+            )
+        )
+    return found
+
+
+def _follows(item: Explained) -> Deviation:
+    return Deviation(
+        what=item.what,
+        before=_shown(item.change.before),
+        actual=_shown(item.change.after),
+        count=item.change.count,
+        subjects=item.change.subjects,
+        why=item.why,
+        code="follows",
+    )
+
+
+def _unplanned(item: Explained) -> Deviation:
+    return Deviation(
+        what=item.what,
+        before=_shown(item.change.before),
+        actual=_shown(item.change.after),
+        count=item.change.count,
+        subjects=item.change.subjects,
+        why=item.why,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the head
+
+
+def _outcome(
+    counts: Mapping[str, int], not_done: Sequence[Deviation]
+) -> Literal["passed", "failed", "incomplete"]:
+    if counts.get("fail", 0) or not_done:
+        return "failed"
+    return "incomplete" if counts.get("unknown", 0) else "passed"
+
+
+def _headline(
+    outcome: str,
+    counts: Mapping[str, int],
+    not_done: Sequence[Deviation],
+    unplanned: Sequence[Deviation],
+    checks: Sequence[Check],
+    results: Sequence[CheckResult],
+) -> str:
+    total = len(checks)
+    if outcome == "passed":
+        text = tr("Passed: all {n} checks hold.", n=total)
+        if counts.get("attested", 0):
+            text += " " + tr("{n} of them are attested by people.", n=counts["attested"])
+    elif outcome == "incomplete":
+        text = tr(
+            "Incomplete: no check fails, {unknown} of {n} are not known.",
+            unknown=counts.get("unknown", 0),
+            n=total,
+        )
+    else:
+        text = tr(
+            "Failed: {fail} of {n} checks fail, {unknown} are not known; planned and not done: {missing}.",
+            fail=counts.get("fail", 0),
+            n=total,
+            unknown=counts.get("unknown", 0),
+            missing=len(not_done),
+        )
+        if not_done:
+            shown = "; ".join(f"{item.what} {item.actual}".strip() for item in not_done[:4])
+            text += " " + tr("Not done: {items}.", items=shown)
+        elif counts.get("fail", 0):
+            by_id = {check.id: check.title for check in checks}
+            failed = [f"{item.id} {by_id[item.id]}" for item in results if item.result == "fail"]
+            text += " " + tr("First: {items}.", items="; ".join(failed[:3]))
+    if unplanned:
+        text += " " + tr("Done and not planned: {n}.", n=len(unplanned))
+    return text
+
+
+def _times(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[str, str]:
+    """Times of the readings, and of the first and last start that the second one shows and the first does not."""
+    old = {c.state.started_at for c in before.components if c.state is not None}
+    new = sorted(
+        c.state.started_at
+        for c in after.components
+        if c.state is not None
+        and c.state.started_at
+        and c.state.started_at not in old
+        and c.state.started_at > before.captured_at
+    )
+    times = {"before": ticket.captured_at, "after": after.captured_at}
+    if new:
+        times["first_start"] = new[0]
+        times["last_start"] = new[-1]
+    return {key: value for key, value in times.items() if value}
