@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changegen.collect.documents import (
@@ -50,6 +50,7 @@ def make(request: pytest.FixtureRequest) -> Any:
 
 
 @given(st.dictionaries(st.text(), st.none() | st.integers(0, 9) | st.text()))
+@settings(deadline=None)
 def test_json_and_yaml_documents_give_the_same(value: dict[str, Any]) -> None:
     data = {"spec": {"taints": [{"key": "a", "value": "b"}], "more": value}, "metadata": value}
     assert from_json(data).plain() == from_yaml(data).plain() == data

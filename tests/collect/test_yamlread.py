@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changegen.collect import yamlread
@@ -33,6 +33,7 @@ class NoAliases(yaml.SafeDumper):
 
 
 @given(st.dictionaries(TEXT, OBJECTS, max_size=5), st.booleans(), st.booleans())
+@settings(deadline=None)
 def test_yaml_reads_back_what_json_means(value: dict[str, object], flow: bool, aliases: bool) -> None:
     dumper = yaml.SafeDumper if aliases else NoAliases
     text = yaml.dump(value, Dumper=dumper, allow_unicode=True, default_flow_style=flow)
@@ -41,6 +42,7 @@ def test_yaml_reads_back_what_json_means(value: dict[str, object], flow: bool, a
 
 
 @given(st.from_regex(r"\A[0-9a-fA-Fx._:+-]{1,12}\Z"))
+@settings(deadline=None)
 def test_a_plain_scalar_never_loses_its_text(text: str) -> None:
     value = yamlread.scalar(text)
     assert value == text or (not isinstance(value, str) and value is not None and repr(value) == text)
@@ -189,6 +191,7 @@ def test_comments_and_empty_documents_are_no_documents() -> None:
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_printable_text_is_never_refused_for_its_characters(text: str) -> None:
     data = "".join(c for c in text if c != "\r").encode("utf-8", errors="replace")
     cleaned, replaced, first = printable(data.translate(None, bytes([*range(9), 11, 12, *range(14, 32)])))
@@ -198,18 +201,21 @@ def test_printable_text_is_never_refused_for_its_characters(text: str) -> None:
 
 
 @given(st.binary(max_size=200))
+@settings(deadline=None)
 def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
     for document in read_yaml(data):
         assert document.value is not None or document.trouble is not None
 
 
 @given(st.text("ab:-[]{}&*!<>|#'\"\n\t ,?%@0", max_size=60))
+@settings(deadline=None)
 def test_no_text_makes_the_reader_raise(text: str) -> None:
     for document in read_yaml(text):
         assert document.value is not None or document.trouble is not None
 
 
 @given(st.text("ab:-[]{}|#'\"\n ,?01", max_size=40))
+@settings(deadline=None)
 def test_what_both_read_means_the_same_as_to_pyyaml(text: str) -> None:
     """Structure, not scalars: those differ on purpose."""
     documents = list(read_yaml(text))
@@ -261,6 +267,7 @@ def test_strict_keeps_the_line_of_every_node() -> None:
 
 
 @given(st.dictionaries(TEXT, OBJECTS, min_size=1, max_size=4))
+@settings(deadline=None)
 def test_strict_lines_are_where_the_keys_stand(value: dict[str, object]) -> None:
     text = yaml.dump(value, Dumper=NoAliases, allow_unicode=True, width=math.inf)
     loaded = load_strict(text, "p.yaml")
