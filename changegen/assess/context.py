@@ -431,7 +431,8 @@ class Context:
     def _gate_cache(self) -> dict[tuple[object, ...], object]:
         return {}
 
-    def _cached(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+    def remember(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` gives, made once for a key; for what a module computes for itself and others."""
         if key not in self._gate_cache:
             self._gate_cache[key] = make()
         return self._gate_cache[key]  # type: ignore[return-value]
@@ -465,12 +466,12 @@ class Context:
         if sources is None:
             return None
         key = ("parse", component.component, msgspec.json.encode(sources))
-        return self._cached(key, lambda: parse_gates(component.component, sources))
+        return self.remember(key, lambda: parse_gates(component.component, sources))
 
     def named_gates(self, component: str, sources: GateSources) -> dict[str, bool]:
         """Gates that these sources set, as the component reads them; AllAlpha and AllBeta stand for themselves."""
         key = ("parse", component, msgspec.json.encode(sources))
-        return self._cached(key, lambda: parse_gates(component, sources)).values
+        return self.remember(key, lambda: parse_gates(component, sources)).values
 
     def forecast_of(self, component: Component) -> Forecast | None:
         """Forecast of an instance's gates; None where its gates or versions are not known, or it does not move.
@@ -486,7 +487,7 @@ class Context:
     def forecast(self, component: str, today: str, target: str, sources: GateSources) -> Forecast:
         """`gates.forecast`, remembered: thousands of kubelets have the same settings."""
         key = ("forecast", component, minor_of(today), target, msgspec.json.encode(sources))
-        return self._cached(
+        return self.remember(
             key,
             lambda: forecast(component, today, target, sources, self.data, foreign_gates=self.foreign_gates),
         )
@@ -494,7 +495,7 @@ class Context:
     def start_of(self, component: str, version: str, sources: GateSources) -> StartVerdict:
         """`gates.start`, remembered."""
         key = ("start", component, minor_of(version), msgspec.json.encode(sources))
-        return self._cached(
+        return self.remember(
             key, lambda: start(component, version, sources, self.data, foreign_gates=self.foreign_gates)
         )
 
@@ -503,7 +504,7 @@ class Context:
         if component not in GATED or not self.data.knows(version):
             return {}
         key = ("effective", component, minor_of(version), msgspec.json.encode(sources))
-        return self._cached(key, lambda: effective(component, version, sources, self.data))
+        return self.remember(key, lambda: effective(component, version, sources, self.data))
 
     def gate_state(
         self, component: Component, gate: str, at: Literal["today", "target"] = "today"

@@ -351,6 +351,29 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     config: ConfigMapFact | None = None
 
     @property
+    def like(self) -> tuple[object, ...]:
+        """What decides every answer on its gates: seats that are alike are judged once."""
+        provenance = self.provenance
+        return (
+            self.component,
+            minor_of(self.today),
+            minor_of(self.target),
+            msgspec.json.encode(self.sources),
+            self.complete,
+            self.by_kubeadm,
+            provenance,
+            self.instance is None,
+        )
+
+    @property
+    def provenance(self) -> str:
+        """Where the gates were read."""
+        if self.config is not None:
+            return "configmap"
+        sources = self.instance.gate_sources if self.instance is not None else ()
+        return sources[0].provenance if sources else "inferred"
+
+    @property
     def by_kubeadm(self) -> bool:
         """Whether it is kubeadm's configuration, from which manifests are written."""
         return self.config is not None and self.config.kind == "kubeadm"
@@ -358,6 +381,22 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
 
 def seats(ctx: Context) -> tuple[Seat, ...]:
     """All places that set gates of this cluster's components, instances first."""
+    return ctx.remember(("seats",), lambda: _seats(ctx))
+
+
+def groups(ctx: Context) -> tuple[tuple[Seat, ...], ...]:
+    """Seats of which everything that decides is the same, in the order of their first ones."""
+
+    def make() -> tuple[tuple[Seat, ...], ...]:
+        found: dict[tuple[object, ...], list[Seat]] = {}
+        for seat in seats(ctx):
+            found.setdefault(seat.like, []).append(seat)
+        return tuple(tuple(group) for group in found.values())
+
+    return ctx.remember(("groups",), make)
+
+
+def _seats(ctx: Context) -> tuple[Seat, ...]:
     found: list[Seat] = []
     seen: set[str] = set()
     own = any(c.kind != "inferred" for name in CONTROL_PLANE for c in ctx.of(name))
@@ -496,9 +535,8 @@ def _behind(ctx: Context, seat: Seat, version: str, problems: list[GateProblem])
 
 def findings(ctx: Context) -> Iterator[Finding]:
     """Findings on feature gates."""
-    places = seats(ctx)
-    yield from _stopping(ctx, places)
-    yield from _settings(ctx, places)
+    yield from _stopping(ctx)
+    yield from _settings(ctx)
     yield from _flips(ctx)
     yield from _uneven(ctx)
     yield from _unseen(ctx)
@@ -511,12 +549,13 @@ def findings(ctx: Context) -> Iterator[Finding]:
 # ------------------------------------------------------------------------------------------------ would not start
 
 
-def _stopping(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
-    groups: defaultdict[tuple[str, str, str], list[tuple[Seat, Stop]]] = defaultdict(list)
-    for seat in places:
-        for stop in stops(ctx, seat):
-            groups[seat.component, stop.problem.gate or "", _text_key(stop)].append((seat, stop))
-    for (component, gate, _), members in groups.items():
+def _stopping(ctx: Context) -> Iterator[Finding]:
+    found: defaultdict[tuple[str, str, str], list[tuple[Seat, Stop]]] = defaultdict(list)
+    for alike in groups(ctx):
+        for stop in stops(ctx, alike[0]):
+            key = (alike[0].component, stop.problem.gate or "", _text_key(stop))
+            found[key].extend((seat, stop) for seat in alike)
+    for (component, gate, _), members in found.items():
         instances = [(seat, stop) for seat, stop in members if not seat.by_kubeadm]
         configs = [seat for seat, _ in members if seat.by_kubeadm]
         first = min((stop for _, stop in instances or members), key=lambda s: (not s.today, _order(s.minor)))
@@ -734,7 +773,7 @@ def _unique(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 # ------------------------------------------------------------------------------------------- settings worth a word
 
 
-def _settings(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
+def _settings(ctx: Context) -> Iterator[Finding]:
     """Gates that are set and accepted: locked, deprecated, redundant, without effect, given twice, by stage."""
     locked: defaultdict[tuple[str, str, str], list[tuple[Seat, GateForecast]]] = defaultdict(list)
     redundant: defaultdict[str, list[Seat]] = defaultdict(list)
@@ -742,26 +781,28 @@ def _settings(ctx: Context, places: Iterable[Seat]) -> Iterator[Finding]:
     idle: defaultdict[tuple[str, str], list[Seat]] = defaultdict(list)
     stages: defaultdict[tuple[str, str, bool], list[Seat]] = defaultdict(list)
     repeated: defaultdict[tuple[str, str], list[Seat]] = defaultdict(list)
-    for seat in places:
+    for alike in groups(ctx):
+        seat = alike[0]
         parsed = ctx.parsed(seat.instance) if seat.instance is not None else None
         if parsed is not None:
             for gate in parsed.repeated:
-                repeated[seat.component, gate].append(seat)
+                repeated[seat.component, gate].extend(alike)
             for special in ("AllAlpha", "AllBeta"):
                 if special in parsed.values:
-                    stages[seat.component, special, parsed.values[special]].append(seat)
+                    stages[seat.component, special, parsed.values[special]].extend(alike)
         for row in _forecast(ctx, seat):
             if row.set_value is None or row.blocking:
                 continue
             if row.kind == "locked-same":
-                locked[seat.component, row.gate, str(row.set_value).lower()].append((seat, row))
+                key = (seat.component, row.gate, str(row.set_value).lower())
+                locked[key].extend((other, row) for other in alike)
                 continue
             if row.stage_target == "Deprecated":
-                deprecated[seat.component, row.gate].append(seat)
+                deprecated[seat.component, row.gate].extend(alike)
             elif row.kind == "set-to-default":
-                redundant[row.gate].append(seat)
+                redundant[row.gate].extend(alike)
             if row.components and seat.component not in row.components and not seat.by_kubeadm:
-                idle[seat.component, row.gate].append(seat)
+                idle[seat.component, row.gate].extend(alike)
     for (component, gate, value), members in locked.items():
         row = members[0][1]
         target = minor_of(members[0][0].target) or ""
@@ -897,28 +938,27 @@ class Flip(msgspec.Struct, kw_only=True):
 def flips(ctx: Context) -> dict[str, Flip]:
     """Default changes by gate, on instances of components that read the gate and do not set it."""
     found: dict[str, Flip] = {}
-    for name in GATED:
-        for component in ctx.of(name):
-            if not (complete(component) or component.effective_gates is not None) or ctx.stays(component):
+    for alike in groups(ctx):
+        seat = alike[0]
+        if seat.instance is None or not seat.complete or seat.target is None or seat.today is None:
+            continue
+        forecast = ctx.forecast(seat.component, seat.today, seat.target, seat.sources)
+        labels = [other.label for other in alike]
+        for row in forecast.gates:
+            if not row.changes_value or (row.components and seat.component not in row.components):
                 continue
-            forecast = ctx.forecast_of(component)
-            if forecast is None:
-                continue
-            for row in forecast.gates:
-                if not row.changes_value or (row.components and name not in row.components):
-                    continue
-                flip = found.setdefault(
-                    row.gate,
-                    Flip(
-                        gate=row.gate,
-                        on=row.kind != "flip-off",
-                        kind=row.kind,
-                        readers=row.components,
-                        minor=forecast.hop_of.get(row.gate, forecast.target),
-                    ),
-                )
-                flip.labels.append(label_of(component))
-                flip.components.add(name)
+            flip = found.setdefault(
+                row.gate,
+                Flip(
+                    gate=row.gate,
+                    on=row.kind != "flip-off",
+                    kind=row.kind,
+                    readers=row.components,
+                    minor=forecast.hop_of.get(row.gate, forecast.target),
+                ),
+            )
+            flip.labels.extend(labels)
+            flip.components.add(seat.component)
     return dict(sorted(found.items()))
 
 
@@ -1544,20 +1584,19 @@ def _openshift(ctx: Context) -> Iterator[Finding]:
 
 def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
     """What the target does to each gate, grouped over instances for which it is the same."""
-    groups: dict[tuple[str, ...], tuple[ForecastRow, list[str]]] = {}
-    for seat in seats(ctx):
-        if seat.instance is None:
+    found: dict[tuple[str, ...], tuple[ForecastRow, list[str]]] = {}
+    for alike in groups(ctx):
+        seat = alike[0]
+        if seat.instance is None or seat.today is None or seat.target is None:
             continue
-        provenance = seat.instance.gate_sources[0].provenance if seat.instance.gate_sources else "inferred"
-        forecast = ctx.forecast_of(seat.instance)
-        if forecast is None:
-            continue
+        forecast = ctx.forecast(seat.component, seat.today, seat.target, seat.sources)
+        labels = [other.label for other in alike]
         for gate in forecast.gates:
-            row = _forecast_row(ctx, seat, gate, provenance, forecast.hop_of.get(gate.gate, ""))
+            row = _forecast_row(ctx, seat, gate, forecast.hop_of.get(gate.gate, ""))
             if row is None:
                 continue
             key = (row.name, row.component, row.today, row.at_target, row.effect, row.message, row.hop)
-            groups.setdefault(key, (row, []))[1].append(seat.label)
+            found.setdefault(key, (row, []))[1].extend(labels)
     for name in GATED:
         blind = [label_of(c) for c in ctx.of(name) if ctx.sources(c) is None]
         if blind and ctx.target is not None:
@@ -1571,9 +1610,9 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
                 effect="unknown",
                 message=tr("gates cannot be seen"),
             )
-            groups[name,] = (row, blind)
+            found[name,] = (row, blind)
     rows = [
-        msgspec.structs.replace(row, instances=tuple(sorted(set(labels)))) for row, labels in groups.values()
+        msgspec.structs.replace(row, instances=tuple(sorted(set(labels)))) for row, labels in found.values()
     ]
     return tuple(
         sorted(
@@ -1583,9 +1622,7 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
     )
 
 
-def _forecast_row(
-    ctx: Context, seat: Seat, gate: GateForecast, provenance: str, minor: str
-) -> ForecastRow | None:
+def _forecast_row(ctx: Context, seat: Seat, gate: GateForecast, minor: str) -> ForecastRow | None:
     effect = _EFFECTS.get(gate.kind)
     is_set = gate.set_value is not None
     if effect is None or (effect == "unchanged" and not is_set):
@@ -1615,7 +1652,7 @@ def _forecast_row(
         at_target=at_target,
         effect=effect,
         message=gate.message,
-        provenance=provenance if is_set else "",
+        provenance=seat.provenance if is_set else "",
         touches=touch,
         stage_today=gate.stage_today or "",
         stage_target=gate.stage_target or "",
