@@ -384,11 +384,8 @@ class Cluster:
                 if pod is None:
                     return False
                 seen = pod["spec"]["containers"][0]
-                return (
-                    seen["image"] == container["image"]
-                    and seen["command"] == container["command"]
-                    and pod["status"].get("phase") == "Running"
-                )
+                same = all(seen[key] == container[key] for key in ("image", "command"))
+                return same and bool(pod["status"].get("phase") == "Running")
 
             wait_for(f"mirror Pod {component}-{node}", shown, timeout)
 
@@ -438,7 +435,7 @@ class Cluster:
         if (component, node) in self.processes:
             raise RuntimeError(f"{component} runs already on {node}")
         chosen = version or self._manifests[node, component]["version"]
-        command = [self.binaries(chosen) / component, *self.real_flags(component, node)]
+        command: list[str | Path] = [self.binaries(chosen) / component, *self.real_flags(component, node)]
         process = Process(
             f"{component} {chosen} on {node}", command, self.root / "logs" / f"{component}-{node}.log"
         )

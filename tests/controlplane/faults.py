@@ -204,7 +204,7 @@ class FaultProxy:
 
 
 def _status_object(fault: Fault) -> bytes:
-    status = {
+    status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
