@@ -22,6 +22,7 @@ import msgspec
 
 from changegen.assess.codes import MODULES
 from changegen.assess.context import Context
+from changegen.assess.parts import other_parts
 from changegen.assess.policy import accept
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
@@ -62,6 +63,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[TaintRow, ...] = ()
     blast: tuple[BlastRow, ...] = ()
     capacity: tuple[CapacityRow, ...] = ()
+    other_parts: dict[str, str] = {}
+    """Parts that are not Kubernetes' own → images with tags; whether they support the target is unknown."""
     from_version: str = ""
     """Version from which the change starts, as written; empty where unknown."""
     to_version: str = ""
@@ -142,6 +145,7 @@ def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData, *, day: s
         taints=_rows(parts, "taint_rows", ctx),
         blast=_rows(parts, "blast_rows", ctx),
         capacity=_rows(parts, "capacity_rows", ctx),
+        other_parts=other_parts(ctx),
         from_version=ctx.today.raw if ctx.today is not None else "",
         to_version=ctx.target.text if ctx.target is not None else "",
         data_release=data.release(data.newest).version,

@@ -21,6 +21,8 @@ __all__ = ["CODES", "MODULES", "Code", "DuplicateCodeError", "finding", "identit
 
 MODULES: Final = (
     "gates",
+    "defaults",
+    "platform",
     "flags",
     "apis",
     "versions_check",

@@ -281,10 +281,13 @@ def _kubelets(ctx: Context) -> Iterator[Finding]:
 
 
 def _replicas(ctx: Context) -> Iterator[Finding]:
-    for name in (*CONTROL_PLANE, "etcd", "kube-proxy", "cloud-controller-manager"):
+    for name in (*CONTROL_PLANE, "etcd", "kubelet", "kube-proxy", "cloud-controller-manager"):
         instances = ctx.of(name)
         if len(instances) < 2:
             continue
+        if name == "kubelet":
+            # Of a kubelet, only its own word counts: the ConfigMap is one for all, and flags are seldom seen.
+            instances = tuple(c for c in instances if c.gates_certainty == "effective")
         settings = {id(c): _settings(c, gates=name in GATED) for c in instances}
         for key in sorted({key for found in settings.values() for key in found}):
             groups: defaultdict[str, list[Component]] = defaultdict(list)
@@ -297,7 +300,7 @@ def _replicas(ctx: Context) -> Iterator[Finding]:
 
 def _readable(component: Component, key: str) -> bool:
     if key.startswith("--"):
-        return component.flags_observable
+        return component.flags_observable and component.component != "kubelet"
     return component.feature_gates != UNOBSERVABLE
 
 

@@ -265,22 +265,39 @@ def _removed(ctx: Context, component: str, flag: str, minor: str, items: list[Fl
     )
 
 
+def dropped(ctx: Context, component: str) -> tuple[str, ...]:
+    """Flags that today's release of a component has and one of the way has no longer, sorted."""
+    today = ctx.today_minor
+    way = [m for m in ctx.path if ctx.data.knows(m)]
+    if today is None or not ctx.data.knows(today) or not way:
+        return ()
+    lost: set[str] = set()
+    have = set(ctx.data.flags(component, today))
+    for minor in way:
+        now = set(ctx.data.flags(component, minor))
+        lost |= have - now if now else set()
+        have = now or have
+    return tuple(sorted(lost))
+
+
 def _unseen(ctx: Context) -> Iterator[Finding]:
     if ctx.target is None:
         return
-    for component in ("kubelet",):
+    for component in ("kubelet", "kube-proxy"):
         blind = [c for c in ctx.of(component) if not c.flags_observable]
-        if blind:
-            yield finding(
-                UNSEEN,
-                tr(
-                    "The command lines of {count} {component} were not read.",
-                    count=len(blind),
-                    component=component,
-                ),
-                component=component,
-                instances=[label_of(c) for c in blind],
+        lost = dropped(ctx, component)
+        if not blind or (component == "kube-proxy" and not lost):
+            continue
+        text = tr(
+            "The command lines of {count} {component} were not read.", count=len(blind), component=component
+        )
+        if lost:
+            text += " " + tr(
+                "{target} drops {flags}: with one of them it does not start.",
+                target=ctx.target.text,
+                flags=", ".join(f"--{flag}" for flag in lost),
             )
+        yield finding(UNSEEN, text, component=component, instances=[label_of(c) for c in blind])
 
 
 # ------------------------------------------------------------------------------------------------- runtime-config

@@ -18,7 +18,7 @@ from changegen.assess.context import (
     names,
     sources_of,
 )
-from changegen.assess.gates import seats
+from changegen.assess.seats import seats
 from changegen.gates import GateSources
 from changegen.i18n import tr
 from changegen.model.profile import Accept, GateWish, NodeTaintWish
