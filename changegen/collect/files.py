@@ -54,6 +54,8 @@ MAX_TOTAL_BYTES = 8 * 2**30
 MAX_MEMBERS = 200_000
 MAX_NESTING = 2
 SORT_BYTES = 256 * 2**20
+MAX_REMARKS = 20
+"""How many remarks of one reason a file may cause; more are counted."""
 
 _CHUNK = 2**20
 _HEAD = 1024
@@ -173,7 +175,7 @@ class _Reader:
         self.prefix = prefix
         self.paths: list[str] = []
         self.read: list[str] = []
-        self.snapshot = False
+        self.snapshots: list[tuple[str, SnapshotFile]] = []
         self.listings: dict[tuple[str, str, str, str, str], int] = {}
 
     # ---------------------------------------------------------------------------------------------------- folder
@@ -437,20 +439,45 @@ class _Reader:
         if path.rpartition("/")[2] == "version" and _is_must_gather_version(data):
             return
         used = False
+        remarks: dict[Reason, int] = {}
         for record in read_text(data, Origin(self.prefix + path, hints)):
             if isinstance(record, SnapshotFile):
-                self.snapshot = True
+                self.snapshots.append((path, record))
+                continue
+            if isinstance(record, Problem) and not record.failed:
+                remarks[record.reason] = remarks.get(record.reason, 0) + 1
+                if remarks[record.reason] > MAX_REMARKS:
+                    continue
             if isinstance(record, Document) and hints.folder:
                 key = (hints.folder, record.api_version, record.kind, record.group, hints.namespace)
                 self.listings[key] = self.listings.get(key, 0) + 1
-            if isinstance(record, Document | ListSeen | RawText | SnapshotFile):
+            if isinstance(record, Document | ListSeen | RawText):
                 used = True
             yield record
+        for reason, count in remarks.items():
+            if count > MAX_REMARKS:
+                more = tr("and {n} more of these in this file", n=count - MAX_REMARKS)
+                yield self._problem(path, reason, more, failed=False)
         if used:
             self.read.append(path)
 
     def _end(self) -> Iterator[Record]:
-        """Yield what only the whole input tells: folders that are one listing, and the layout."""
+        """Yield what only the whole input tells: snapshots, folders that are one listing, the layout and the files."""
+        layout = layout_of(self.paths)
+        for path, snapshot in self.snapshots:
+            if self.read:
+                yield self._problem(
+                    path,
+                    Reason.LEFT_OUT,
+                    tr("a snapshot beside captured objects is not read"),
+                    failed=False,
+                    hint=tr("give it alone"),
+                )
+            else:
+                yield snapshot
+        if self.snapshots and not self.read:
+            layout = "snapshot"
+            self.read = [path for path, _ in self.snapshots]
         for (folder, api_version, kind, group, namespace), count in sorted(self.listings.items()):
             yield ListSeen(
                 group=group,
@@ -460,7 +487,6 @@ class _Reader:
                 count=count,
                 namespace=namespace or None,
             )
-        layout = "snapshot" if self.snapshot and len(self.read) == 1 else layout_of(self.paths)
         yield InputSeen(name=self.name, layout=layout, files=tuple(sorted(self.read)))
 
     # -------------------------------------------------------------------------------------------------- problems

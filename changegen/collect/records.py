@@ -51,6 +51,12 @@ _NOT_SPACE = re.compile(rb"[^\s,;]")
 _JSON_LINE = re.compile(rb"^[ \t]*[{\[]", re.MULTILINE)
 _JSON_START = re.compile(rb"^[{\[]", re.MULTILINE)
 _YAML_LINE = re.compile(rb"^(?:---|%YAML|- |apiVersion:|kind:|items:)", re.MULTILINE)
+_YAML_NAME = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
+_YAML_KEY = re.compile(
+    rb"^[ \t-]*\"?(?:apiVersion|kind|items|gitVersion|serverVersion|clientVersion|kubeletconfig)\"?[ \t]*:",
+    re.MULTILINE,
+)
+_TABLE = re.compile(rb"NAME(?:SPACE +NAME)? +[A-Z]")
 _LOG_START = re.compile(rb"^==== START logs for container (.*?) of pod (.*?) ====[ \t]*\r?$", re.MULTILINE)
 
 _SERVER_SAID = re.compile(r"^Error from server(?: \((\w+)\))?: (.*)$", re.MULTILINE)
@@ -238,6 +244,16 @@ def read_text(data: bytes, origin: Origin) -> Iterator[Record]:
         # Warnings of kubectl (2>&1) before the JSON.
         yield from _said(data[: json_at.start()].decode("utf-8", errors="replace"), origin)
         yield from read_json(data, origin, json_at.start())
+        return
+    table = _TABLE.match(data, start.start())
+    if table is not None or not (_YAML_NAME.search(place) or _YAML_KEY.search(data)):
+        # A note, a table, a log: not worth a parser's complaint.
+        problem = _not_kubernetes(place)
+        if table is not None:
+            problem = msgspec.structs.replace(
+                problem, detail=tr("it is kubectl's table for people"), hint=tr("capture it with -o json")
+            )
+        yield problem
         return
     yield from read_yaml(data, origin)
 

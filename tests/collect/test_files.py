@@ -673,6 +673,41 @@ def test_a_snapshot_is_handed_over_as_it_is(tmp_path: Path) -> None:
         assert layout(found) == "snapshot"
 
 
+def test_a_snapshot_beside_a_capture_is_left_out_with_a_remark(tmp_path: Path) -> None:
+    (tmp_path / "before.json").write_text('{"cluster":{},"schema":"changegen.snapshot/v1"}')
+    (tmp_path / "nodes.json").write_bytes(nodes_json("a"))
+    found = records(tmp_path)
+    assert not any(isinstance(record, SnapshotFile) for record in found)
+    assert [problem.place for problem in problems(found, Reason.LEFT_OUT)] == ["before.json"]
+    assert layout(found) == "kubectl"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("readme.txt", "it's: [what I saw: 'today\n\t- x", "no Kubernetes object"),
+        ("pods.txt", "NAME    READY   STATUS\ncp-1    1/1     Running\n", "table"),
+        ("pods", "NAMESPACE   NAME   READY\nml   a   1/1\n", "table"),
+    ],
+)
+def test_notes_and_tables_are_remarks_and_no_failed_reads(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
+    (tmp_path / "nodes.json").write_bytes(nodes_json("a"))
+    (tmp_path / name).write_text(text)
+    (problem,) = problems(records(tmp_path))
+    assert not problem.failed
+    assert says in problem.detail
+
+
+def test_many_remarks_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_bytes(nodes_json("a"))
+    (tmp_path / "lines.json").write_text('{"level": "info"}\n' * 500)
+    found = problems(records(tmp_path))
+    assert len(found) == files.MAX_REMARKS + 1
+    assert str(500 - files.MAX_REMARKS) in found[-1].detail
+
+
 def test_places_of_several_inputs_name_the_input(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b.json"
     first.mkdir()
