@@ -46,13 +46,18 @@ def one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line: no markup, link, HTML or table break comes out of it."""
+def markdown(text: str, *, starts_line: bool = True) -> str:
+    """Return text that Markdown shows as it is, on one line: no markup, link, HTML or table break comes out of it.
+
+    Args:
+        text: anything.
+        starts_line: False where the text cannot be the first of a line, so that no list or heading can begin.
+    """
     flat = one_line(text)
     flat = _MD_ENTITY.sub("&amp;", flat)
     flat = _MD_SPECIAL.sub(r"\\\1", flat)
     flat = _AUTOLINK.sub(lambda m: f"{m[1]}&#58;" if m[1] else f"{m[3]}&#46;", flat)
-    return _MD_LEAD.sub(r"\1\\\2", flat)
+    return _MD_LEAD.sub(r"\1\\\2", flat) if starts_line else flat
 
 
 def markdown_code(text: str, *, in_table: bool = True) -> str:

@@ -21,6 +21,7 @@ ACCENT = "#1f4e79"
 STOP = "#a4161a"
 BAND = "#dfe7f0"
 WIDTH = 720
+_SHOWN = frozenset({"will-not-start", "locked-same", "redundant", "unchanged", "stage", "unknown"})
 _MINOR = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 # How many minors behind the apiserver a component may run: Kubernetes version skew policy.
 _BEHIND = {
@@ -273,8 +274,7 @@ def gate_matrix(ticket: Ticket) -> Markup | None:
     rows = [
         r
         for r in ticket.forecast
-        if r.kind == "gate"
-        and r.effect in {"will-not-start", "locked-same", "redundant", "unchanged", "stage", "unknown"}
+        if r.kind == "gate" and r.effect in _SHOWN and (r.provenance or r.effect != "stage")
     ]
     names = list(dict.fromkeys(r.name for r in rows))[:30]
     components = list(dict.fromkeys(r.component for r in rows))

@@ -6,6 +6,7 @@ first in the loader, so that any part can be replaced by a file of the same name
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,22 @@ def value_text(value: object) -> str:
     return str(value) if value != "" else tr("empty")
 
 
+def _edges(text: str, made: str) -> str:
+    """Return ``made`` with one space where ``text`` began or ended with white space: separators keep their shape."""
+    if not made:
+        return " " if text else ""
+    lead = " " if text[:1].isspace() else ""
+    trail = " " if text[-1:].isspace() else ""
+    return f"{lead}{made}{trail}"
+
+
 def _md_finalize(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, (Markup, jinja2.Undefined)):
         return value
-    return Markup(esc.markdown(str(value)))  # noqa: S704  escaped for Markdown just here
+    text = str(value)
+    return Markup(_edges(text, esc.markdown(text)))  # noqa: S704  escaped for Markdown just here
 
 
 def _md_code(value: object) -> Markup:
@@ -55,15 +66,9 @@ def _md_block(value: object, language: str = "") -> Markup:
 
 
 def _md_rich(value: object) -> Markup:
-    parts = esc.rich_parts(str(value))
     out: list[str] = []
-    for text, code in parts:
-        if code:
-            out.append(esc.markdown_code(text))
-            continue
-        lead = text[: len(text) - len(text.lstrip())] and " "
-        trail = " " if text[-1:].isspace() and text.strip() else ""
-        out.append(f"{lead}{esc.markdown(text)}{trail}")
+    for text, code in esc.rich_parts(str(value)):
+        out.append(esc.markdown_code(text) if code else _edges(text, esc.markdown(text, starts_line=not out)))
     return Markup("".join(out))  # noqa: S704
 
 
@@ -97,7 +102,8 @@ def _text_finalize(value: object) -> object:
         return ""
     if isinstance(value, (Markup, jinja2.Undefined)):
         return value
-    return Markup(esc.one_line(str(value)))  # noqa: S704  plain text: nothing in it is markup
+    text = str(value)
+    return Markup(_edges(text, esc.one_line(text)))  # noqa: S704  plain text: nothing in it is markup
 
 
 def _text_same(value: object, language: str = "") -> Markup:
@@ -119,6 +125,17 @@ def _names(values: Sequence[str], limit: int = 6) -> str:
     if len(listed) <= limit:
         return ", ".join(listed)
     return tr("{names} and {n} more", names=", ".join(listed[:limit]), n=len(listed) - limit)
+
+
+def _when(value: str) -> str:
+    """Return an RFC 3339 time as people write it: date, hour and minute, UTC. What is no such time stays."""
+    try:
+        time = dt.datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    if time.tzinfo is None:
+        return value
+    return f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _dedupe(values: Sequence[str]) -> list[str]:
@@ -156,6 +173,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         names=_names,
         cap=_cap,
         dedupe=_dedupe,
+        when=_when,
     )
     env.globals.update(tr=tr, lang=current_language())
     return env

@@ -13,6 +13,7 @@ from changegen.model.base import Model
 from changegen.model.ticket import (
     Check,
     CheckResult,
+    Command,
     Finding,
     ForecastRow,
     InstanceRow,
@@ -67,6 +68,23 @@ class SetGate(Model, frozen=True, kw_only=True):
     message: str
     provenance: str
     hop: str
+
+
+class StageMove(Model, frozen=True, kw_only=True):
+    """A stage or lock that changes for a gate that nobody set."""
+
+    name: str
+    today: str
+    at_target: str
+    components: tuple[str, ...]
+    hop: str
+
+
+class CommandBlock(Model, frozen=True, kw_only=True):
+    """Commands that follow one another on one machine."""
+
+    where: str
+    text: str
 
 
 class PhaseSteps(Model, frozen=True, kw_only=True):
@@ -226,7 +244,7 @@ def set_gates(rows: Iterable[ForecastRow]) -> list[SetGate]:
         SetGate(
             name=r.name,
             component=r.component,
-            instances=r.instances,
+            instances=tuple(short(r.instances)),
             today=r.today,
             at_target=r.at_target,
             effect=r.effect,
@@ -235,9 +253,72 @@ def set_gates(rows: Iterable[ForecastRow]) -> list[SetGate]:
             hop=r.hop,
         )
         for r in rows
-        if r.kind == "gate" and r.effect not in BEHAVIOUR
+        if r.kind == "gate" and r.effect not in BEHAVIOUR and not _stage_only(r)
     ]
     return sorted(made, key=lambda g: (g.hop, order.get(g.effect, 9), g.name, g.component))
+
+
+def _stage_only(row: ForecastRow) -> bool:
+    return row.effect == "stage" and not row.provenance
+
+
+def stage_moves(rows: Iterable[ForecastRow]) -> list[StageMove]:
+    """Gates that nobody set and that become locked or change their stage, over all components."""
+    groups: dict[tuple[str, str, str, str], list[ForecastRow]] = defaultdict(list)
+    for row in rows:
+        if row.kind == "gate" and _stage_only(row):
+            stages = (
+                f" · {row.stage_today} → {row.stage_target}" if row.stage_today != row.stage_target else ""
+            )
+            groups[row.hop, row.name, row.today, f"{row.at_target}{stages}"].append(row)
+    return [
+        StageMove(
+            name=k[1],
+            today=k[2],
+            at_target=k[3],
+            hop=k[0],
+            components=tuple(dict.fromkeys(r.component for r in g)),
+        )
+        for k, g in sorted(groups.items())
+    ]
+
+
+def command_blocks(commands: Iterable[Command]) -> list[CommandBlock]:
+    """Gather commands that follow one another on the same machine into one block, a line each."""
+    made: list[CommandBlock] = []
+    for command in commands:
+        if made and made[-1].where == command.where:
+            made[-1] = CommandBlock(where=command.where, text=f"{made[-1].text}\n{command.text}")
+        else:
+            made.append(CommandBlock(where=command.where, text=command.text))
+    return made
+
+
+def fact_label(key: str) -> str:
+    """Return the words of a first-page fact."""
+    return {
+        "what": tr("What"),
+        "why": tr("Why"),
+        "cluster": tr("Cluster"),
+        "when": tr("When"),
+        "duration": tr("Duration"),
+        "risk": tr("Risk"),
+        "blast_radius": tr("Blast radius"),
+        "way_back": tr("Way back"),
+        "not_known": tr("Not known"),
+        "to_fill": tr("To fill"),
+    }.get(key, key)
+
+
+def banner(ticket: Ticket) -> tuple[str, str]:
+    """Return the decision's words and the headline without repeating them."""
+    word = decision_word(ticket.decision)
+    headline = ticket.headline
+    for said in (word, word.rstrip(".")):
+        if headline.lower().startswith(said.lower()):
+            headline = headline[len(said) :].lstrip(" :.：。,，")
+            break
+    return word, headline[:1].upper() + headline[1:]
 
 
 def phases(steps: Sequence[Step]) -> list[PhaseSteps]:
@@ -288,12 +369,20 @@ def accepted_findings(findings: Iterable[Finding]) -> list[Finding]:
     return [f for f in findings if f.accepted is not None and not f.accepted.expired]
 
 
+def short(instances: Sequence[str]) -> list[str]:
+    """Return instances without the namespace when it is kube-system for all of them: every reader knows it."""
+    prefix = "kube-system/"
+    if instances and all(i.startswith(prefix) for i in instances):
+        return [i.removeprefix(prefix) for i in instances]
+    return list(instances)
+
+
 def where(finding: Finding) -> str:
     """Return what a finding is about in one line."""
     subject = finding.subject
     parts = [p for p in (subject.component, subject.name) if p]
     head = " ".join(parts)
-    names = list(subject.instances)
+    names = short(subject.instances)
     if not names:
         return head
     shown = ", ".join(names[:4])
@@ -311,7 +400,10 @@ def review(ticket: Ticket) -> list[tuple[str, bool | None]]:
         (tr("each step has a time"), all(s.minutes is not None for s in ticket.steps)),
         (
             tr("each check says what is expected"),
-            all(c.expected is not None or c.compare in {"same-as-before", "filled", "absent"} for c in ticket.checks),
+            all(
+                c.expected is not None or c.compare in {"same-as-before", "filled", "absent"}
+                for c in ticket.checks
+            ),
         ),
         (tr("nothing blocks"), not any(f.severity == "blocking" for f in open_findings(ticket.findings))),
         (tr("the day and the time fit"), None),
@@ -327,6 +419,8 @@ def context(ticket: Ticket) -> dict[str, object]:
         "versions": versions(ticket.instances),
         "flips": flips(ticket.forecast),
         "set_gates": set_gates(ticket.forecast),
+        "stage_moves": stage_moves(ticket.forecast),
+        "banner": banner(ticket),
         "other_forecast": [r for r in ticket.forecast if r.kind != "gate"],
         "phases": phases(ticket.steps),
         "layers": layers(ticket.checks),
@@ -361,5 +455,7 @@ WORDS: dict[str, object] = {
     "result_word": result_word,
     "result_mark": result_mark,
     "where": where,
+    "command_blocks": command_blocks,
+    "fact_label": fact_label,
     "list_cap": LIST_CAP,
 }
