@@ -69,7 +69,7 @@ RULE_WAKES = Code(
     code="CG-TAINT-007",
     title="DeviceTaintRule that starts to act at the target",
     severity="warning",
-    others=("blocking",),
+    others=("blocking", "info"),
     meaning="A rule exists that no component acts on today, or not all, since DRADeviceTaintRules or DRADeviceTaints is off; at "
     "the target the gates are on, and the rule acts.",
     remedy="Look at the rule's effect and what it selects before the change; remove it or set None.",
@@ -265,7 +265,7 @@ def _seen(blast: TaintBlast) -> Evidence:
     )
 
 
-def _whom(blast: TaintBlast) -> str:
+def _counts(blast: TaintBlast) -> str:
     pods = [f"{pod.namespace}/{pod.name}" for pod in blast.evicted]
     text = tr(
         "{devices} devices selected, {allocated} allocated, {pods} Pods would be evicted",
@@ -273,9 +273,12 @@ def _whom(blast: TaintBlast) -> str:
         allocated=blast.allocated,
         pods=len(pods),
     )
-    if pods:
-        text += f" ({names(pods)})" + "; " + tr("PodDisruptionBudgets are not asked")
-    return text
+    return text + (f" ({names(pods)})" if pods else "")
+
+
+def _whom(blast: TaintBlast) -> str:
+    text = _counts(blast)
+    return text + "; " + tr("PodDisruptionBudgets are not asked") if blast.evicted else text
 
 
 def _rule(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
@@ -334,9 +337,9 @@ def _rule(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
         yield finding(
             RULE_INFORMS,
             tr(
-                "Rule {rule} (effect None): {whom} if the effect was NoExecute",
+                "Rule {rule} (effect None) informs only. With NoExecute: {whom}; PodDisruptionBudgets would not be asked",
                 rule=rule.name,
-                whom=_whom(blast),
+                whom=_counts(blast),
             ),
             component="DeviceTaintRule",
             name=rule.name,
@@ -386,7 +389,7 @@ def _wakes(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
         ),
         component="DeviceTaintRule",
         name=rule.name,
-        severity="blocking" if executes else None,
+        severity="blocking" if executes else "info" if rule.effect == "None" else None,
         evidence=[_seen(blast)],
     )
 
