@@ -237,6 +237,8 @@ class InputSeen(msgspec.Struct, frozen=True, kw_only=True):
     layout: str
     """``kubectl``, ``cluster-info dump``, ``must-gather``, ``support bundle``, ``sonobuoy``, ``snapshot``."""
     files: tuple[str, ...]
+    root: str = ""
+    """The folders around the whole capture (``bundle-2026/``), which places leave out; it ends with a slash."""
 
 
 Record = Document | ListSeen | RawText | Problem | SnapshotFile | InputSeen

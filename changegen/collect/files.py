@@ -34,6 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from changegen.collect.documents import (
     Document,
     InputSeen,
@@ -44,7 +46,14 @@ from changegen.collect.documents import (
     Record,
     SnapshotFile,
 )
-from changegen.collect.layouts import dump_folders, hints_of, holds_credentials, is_source, layout_of
+from changegen.collect.layouts import (
+    dump_folders,
+    hints_of,
+    holds_credentials,
+    is_source,
+    layout_of,
+    wrapper_of,
+)
 from changegen.collect.records import Origin, read_text
 from changegen.errors import InputError
 from changegen.i18n import tr
@@ -173,6 +182,7 @@ class _Reader:
     def __init__(self, name: str, prefix: str) -> None:
         self.name = name
         self.prefix = prefix
+        self.top = ""
         self.paths: list[str] = []
         self.read: list[str] = []
         self.snapshots: list[tuple[str, SnapshotFile]] = []
@@ -183,15 +193,18 @@ class _Reader:
     def folder(self, root: Path) -> Iterator[Record]:
         """Yield a folder's records, files in the order of their paths."""
         found: list[tuple[str, Path]] = []
+        problems: list[Problem] = []
         for path, real, problem in _walk(root):
             if problem is not None:
-                yield problem
+                problems.append(problem)
             elif real is not None:
                 found.append((path, real))
         if len(found) > MAX_MEMBERS:
             yield self._problem("", Reason.TOO_LARGE, tr("more than {n} files", n=MAX_MEMBERS))
             found = found[:MAX_MEMBERS]
         self.paths = [path for path, _ in found]
+        self.top = wrapper_of(self.paths)
+        yield from self._settled(problems)
         dump = dump_folders(self.paths)
         for path, real in found:
             if not is_source(path):
@@ -203,7 +216,7 @@ class _Reader:
                 with real.open("rb", buffering=0) as stream:
                     yield from self._open(stream, path, dump, nesting=0)
             except OSError as error:
-                yield _unreadable(self.prefix + path, error)
+                yield _unreadable(self._place(path), error)
         yield from self._end()
 
     # ---------------------------------------------------------------------------------------------------- stream
@@ -302,6 +315,7 @@ class _Reader:
         names: list[str] = []
         size = 0
         base = "" if top else f"{path}/"
+        late: list[Problem] = []
         problem: Problem | None = None
         try:
             metered.allow(_HEADERS)
@@ -315,20 +329,22 @@ class _Reader:
                         break
                     name, odd = self._member(member.name, base, link=member.issym() or member.islnk())
                     if odd is not None:
-                        yield odd
+                        late.append(odd)
                     if name is None or not member.isfile():
                         continue
                     names.append(name)
                     if not is_source(name):
                         continue
                     if holds_credentials(name):
-                        yield self._left_out(name)
+                        late.append(self._left_out(name))
                         continue
                     if member.size > MAX_FILE_BYTES:
-                        yield self._problem(
-                            name,
-                            Reason.TOO_LARGE,
-                            tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20),
+                        late.append(
+                            self._problem(
+                                name,
+                                Reason.TOO_LARGE,
+                                tr("larger than {n} MiB when unpacked", n=MAX_FILE_BYTES // 2**20),
+                            )
                         )
                         continue
                     source = archive.extractfile(member)
@@ -346,6 +362,7 @@ class _Reader:
         if problem is None and cut is not None:
             problem = self._damaged(path, cut)
         yield from self._members(held, names, nesting)
+        yield from self._settled(late)
         if problem is not None:
             yield problem
 
@@ -370,14 +387,18 @@ class _Reader:
                 yield self._problem(path, Reason.TOO_LARGE, tr("more than {n} members", n=MAX_MEMBERS))
                 return
             members: list[tuple[str, zipfile.ZipInfo]] = []
+            late: list[Problem] = []
             for info in infos:
                 link = stat.S_ISLNK(info.external_attr >> 16)
                 name, odd = self._member(info.filename, base, link=link)
                 if odd is not None:
-                    yield odd
+                    late.append(odd)
                 if name is not None and not info.is_dir() and not link:
                     members.append((name, info))
             names = [name for name, _ in members]
+            if nesting == 0 and not self.paths:
+                self.top = wrapper_of(names)
+            yield from self._settled(late)
             for name, info in sorted(members, key=lambda member: member[0]):
                 if not is_source(name):
                     continue
@@ -403,6 +424,8 @@ class _Reader:
     def _members(self, files: list[_File], names: list[str], nesting: int) -> Iterator[Record]:
         """Yield the records of unpacked members."""
         dump = dump_folders(names)
+        if nesting == 0 and not self.paths:
+            self.top = wrapper_of(names)
         known = set(self.paths)
         self.paths += [name for name in names if name not in known]
         for file in sorted(files):
@@ -440,7 +463,7 @@ class _Reader:
             return
         used = False
         remarks: dict[Reason, int] = {}
-        for record in read_text(data, Origin(self.prefix + path, hints)):
+        for record in read_text(data, Origin(self._place(path), hints)):
             if isinstance(record, SnapshotFile):
                 self.snapshots.append((path, record))
                 continue
@@ -483,11 +506,22 @@ class _Reader:
                 group=group,
                 kind=kind,
                 api_version=api_version,
-                place=f"{self.prefix}{folder}/",
+                place=f"{self._place(folder)}/",
                 count=count,
                 namespace=namespace or None,
             )
-        yield InputSeen(name=self.name, layout=layout, files=tuple(sorted(self.read)))
+        read = tuple(sorted(path.removeprefix(self.top) for path in self.read))
+        yield InputSeen(name=self.name, layout=layout, files=read, root=self.top)
+
+    def _place(self, path: str) -> str:
+        """Return how a path is called: without the folders around the whole capture, as its archive or folder may be."""
+        return self.prefix + path.removeprefix(self.top)
+
+    def _settled(self, problems: list[Problem]) -> Iterator[Problem]:
+        """Yield problems that were found before the folders around the capture were known."""
+        for problem in problems:
+            path = problem.place.removeprefix(self.prefix)
+            yield msgspec.structs.replace(problem, place=self._place(path))
 
     # -------------------------------------------------------------------------------------------------- problems
 
@@ -496,7 +530,7 @@ class _Reader:
     ) -> Problem:
         hints = hints_of(path)
         return Problem(
-            place=(self.prefix + path) or self.name,
+            place=self._place(path) or self.name,
             reason=reason,
             detail=detail,
             failed=failed,

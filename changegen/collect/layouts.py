@@ -152,6 +152,45 @@ def layout_of(paths: Iterable[str]) -> str:
     return "kubectl"
 
 
+_OWN_FOLDERS = frozenset(
+    {
+        "namespaces",
+        "cluster-scoped-resources",
+        "cluster-resources",
+        "cluster-info",
+        "resources",
+        "hosts",
+        "nodes",
+        "configz",
+        "kube-system",
+    }
+)
+
+
+def wrapper_of(paths: Iterable[str]) -> str:
+    """Return the folders around a capture (``bundle-2026/``), which its archive has and its folder has not.
+
+    A folder that is the only one on its level wraps, unless it belongs to a layout.
+    """
+    common: list[str] | None = None
+    for path in paths:
+        if not is_source(path):
+            continue
+        folders = path.split("/")[:-1]
+        if common is None:
+            common = folders
+        while common and folders[: len(common)] != common:
+            common = common[:-1]
+        if not common:
+            return ""
+    top: list[str] = []
+    for folder in common or ():
+        if folder in _OWN_FOLDERS:
+            break
+        top.append(folder)
+    return "".join(f"{folder}/" for folder in top)
+
+
 def dump_folders(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders that are a namespace of a ``kubectl cluster-info dump``.
 

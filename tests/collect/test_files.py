@@ -765,6 +765,34 @@ def test_an_archive_says_what_its_folder_says(tmp_path: Path, capture: str, form
     assert meaning(found) == meaning(records(folder))
 
 
+@pytest.mark.parametrize("capture", sorted(path.name for path in DATA.iterdir() if path.is_dir()))
+@pytest.mark.parametrize("form", ["tar.gz", "zip"])
+def test_an_archive_of_the_folder_itself_gives_the_same_places(
+    tmp_path: Path, capture: str, form: str
+) -> None:
+    folder = DATA / capture
+    members = {
+        f"{capture}-2026/{path.relative_to(folder).as_posix()}": path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    path = tmp_path / f"x.{form}"
+    if form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    else:
+        tarball(path, members)
+    found, expected = records(path), records(folder)
+    assert meaning(found) == meaning(expected)
+    assert [getattr(record, "place", "") for record in found] == [
+        getattr(record, "place", "") for record in expected
+    ]
+    end = found[-1]
+    assert isinstance(end, InputSeen)
+    assert end.root.startswith(f"{capture}-2026/")
+
+
 NAMES = st.from_regex(r"\A[a-z]{1,6}\Z")
 
 
