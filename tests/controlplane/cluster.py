@@ -16,11 +16,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import yaml
 
@@ -54,7 +55,7 @@ class Node:
     """A node with a hollow kubelet.
 
     ``taints`` are written ``key=value:Effect``; ``devices`` is what a device plugin would report as allocatable;
-    ``gates`` are the kubelet's own; ``configuration`` (control-plane nodes) is laid over the cluster's
+    ``gates`` are the kubelet's own, over those of ``Plan.kubelet``; ``configuration`` (control-plane nodes) is laid over the cluster's
     ClusterConfiguration for this node's manifests only.
     """
 
@@ -98,6 +99,15 @@ class Plan:
         return [node for node in self.nodes if node.control_plane]
 
 
+class UpgradeLine(NamedTuple):
+    """One component of ``kubeadm upgrade plan``, in kubeadm's words; ``node`` is empty for an add-on."""
+
+    component: str
+    node: str
+    current: str
+    target: str
+
+
 class CommandError(subprocess.CalledProcessError):
     """A tool failed; unlike its base it says what the tool printed."""
 
@@ -123,7 +133,8 @@ class Cluster:
         self._versions: dict[tuple[str, str], str] = {}
         self._ports: dict[tuple[str, str, str], int] = {}
         self._short: Path | None = None
-        self._kubelet_gates = {node.name: dict(node.gates) for node in plan.nodes}
+        shared = dict((plan.kubelet or {}).get("featureGates", {}))
+        self._kubelet_gates = {node.name: {**shared, **node.gates} for node in plan.nodes}
 
     # Life
 
@@ -655,6 +666,21 @@ class Cluster:
         if addons and self.plan.addons:
             self.install_addons(version)
 
+    def upgrade_plan(self, target: str) -> list[UpgradeLine]:
+        """What ``kubeadm upgrade plan`` of ``target`` lists; takes a minute, in which its Job waits for a container.
+
+        kubeadm looks for a control-plane node of this machine's name (socket.gethostname()).
+        """
+        done = self.run(
+            self.binaries(target) / "kubeadm",
+            *("upgrade", "plan", f"v{target}", "--kubeconfig", self.kubeconfig),
+            # Two checks fail on a hollow node: the Job does not complete, and /etc/kubernetes has no manifests.
+            "--ignore-preflight-errors=CreateJob,StaticPodManifest",
+            version=target,
+            timeout=300,
+        )
+        return list(_upgrade_lines(done.stdout))
+
     def upgrade_kubelets(self, version: str, names: Iterable[str] | None = None) -> None:
         """Restart kubelets in ``version`` and wait for them."""
         chosen = list(names or self.nodes)
@@ -776,6 +802,18 @@ def gate_answer(binaries: Path, component: str, gates: str, *, timeout: float = 
     )
     text = done.stdout + done.stderr
     return _GATE_REFUSAL.search(text) is None, text
+
+
+def _upgrade_lines(text: str) -> Iterator[UpgradeLine]:
+    columns: list[int] = []
+    for line in text.splitlines():
+        if line.startswith("COMPONENT "):
+            columns = [line.index(title) for title in ("COMPONENT", "NODE", "CURRENT", "TARGET")]
+        elif not line.strip():
+            columns = []
+        elif columns:
+            cells = [line[start:end].strip() for start, end in pairwise([*columns, len(line)])]
+            yield UpgradeLine(*cells)
 
 
 def _pairs(values: Mapping[str, str]) -> str:

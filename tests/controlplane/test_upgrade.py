@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.controlplane import dra, scene
 from tests.controlplane.cluster import Cluster, ComponentError, Node, Plan, control_plane
 from tests.controlplane.conftest import need
+from tests.controlplane.kubeadm import CONTROL_PLANE
 from tests.controlplane.process import wait_for
 
 OLD, NEW = "1.36.3", "1.37.2"
@@ -110,6 +112,17 @@ def stopped_by_a_gate(start_cluster: Callable[[Plan], Cluster]) -> Iterator[Clus
     with ExitStack() as stack:
         stack.callback(cluster.stop)
         yield cluster
+
+
+def test_kubeadm_lists_what_it_would_upgrade(start_cluster: Callable[[Plan], Cluster]) -> None:
+    need(OLD, NEW)
+    machine = socket.gethostname()
+    cluster = start_cluster(Plan(version=OLD, nodes=[control_plane(machine), Node(name="worker-1")]))
+    lines = {(line.component, line.node): (line.current, line.target) for line in cluster.upgrade_plan(NEW)}
+    assert lines["kube-apiserver", machine] == (f"v{OLD}", f"v{NEW}")
+    assert lines["kubelet", "worker-1"] == (f"v{OLD}", f"v{NEW}")
+    assert lines["etcd", machine] == ("3.6.8-0", "3.7.0-0")
+    assert {component for component, _ in lines} == {*CONTROL_PLANE, "kubelet", "kube-proxy", "CoreDNS"}
 
 
 def test_the_whole_change(stopped_by_a_gate: Cluster) -> None:
