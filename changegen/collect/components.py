@@ -478,6 +478,8 @@ class _Assembler:
         self.configz = {node: (body, place) for node, body, place in inventory.configz if node}
         self.nodes = [located.obj for located in inventory.all("nodes", wire.Node)]
         self.node_args = {node.metadata.name: self._node_args(node) for node in self.nodes}
+        self.k0s = k0s_gates(inventory)
+        self.shoots = shoot_gates(inventory)
 
     def components(self) -> tuple[Component, ...]:
         out = [self._pod(seen) for seen in self.seen]
@@ -562,9 +564,10 @@ class _Assembler:
         )
 
     def _second_sources(self, seen: Seen, node: str | None) -> tuple[GateSource, ...]:
-        """What else says something of a Pod's gates: kubeadm-config, a node annotation, OpenShift's FeatureGate."""
+        """What else says something of a Pod's gates: kubeadm-config, a node annotation, a custom resource."""
         if seen.belongs_to != HERE:
-            return ()
+            source = self.shoots.get((seen.belongs_to, seen.component))
+            return (source,) if source is not None else ()
         out: list[GateSource] = []
         if seen.component in self.config.kubeadm:
             out.append(self.config.kubeadm[seen.component])
@@ -630,6 +633,8 @@ class _Assembler:
         k0s = self.config.kubelet_of_k0s(minor_of(version) or "")
         if k0s is not None:
             sources.append(k0s)
+        if "kubelet" in self.k0s:
+            sources.append(self.k0s["kubelet"])
         gates: dict[str, bool] | Literal["unobservable"] = "unobservable"
         said = self._why_no_kubelet_gates(args)
         odd = next((found for found in sources if found.problems), None)
@@ -787,15 +792,17 @@ class _Assembler:
             if component in shown:
                 continue
             version = self.server.git_version if component == "kube-apiserver" else ""
+            source = self.k0s.get(component)
             yield Component(
                 component=component,
                 instance=None,
                 node=None,
                 version=version or UNOBSERVABLE,
                 version_source="/version" if version else why,
-                feature_gates="unobservable",
-                feature_gates_source=why,
-                gates_certainty=None,
+                feature_gates=source.gates if source is not None and source.gates else "unobservable",
+                feature_gates_source=source.place if source is not None and source.gates else why,
+                gates_certainty=source.certainty if source is not None and source.gates else None,
+                gate_sources=(source,) if source is not None else (),
                 running_version=version or None,
                 running_source="/version" if version else "",
             )
@@ -942,6 +949,56 @@ def _parse_node_args(text: str, key: str) -> _NodeArgs | None:
         flags={component: tuple(found) for component, found in flags.items()},
         disabled=frozenset(disabled),
     )
+
+
+# ------------------------------------------------------------------------------------------------- custom resources
+
+_K0S_COMPONENTS: Final = (*CONTROL_PLANE, "kubelet", "kube-proxy")
+_SHOOT_FIELDS: Final = (
+    ("kubeAPIServer", "kube-apiserver"),
+    ("kubeControllerManager", "kube-controller-manager"),
+    ("kubeScheduler", "kube-scheduler"),
+)
+
+
+def k0s_gates(inventory: Inventory) -> dict[str, GateSource]:
+    """Gates of k0s' ClusterConfig by component: a list of name, enabled and components (all five where left out).
+
+    Only the gates that it names are known; what k0s sets itself is not in it.
+    """
+    out: dict[str, dict[str, bool]] = {}
+    place = ""
+    for located in inventory.all("clusterconfigs.k0s.k0sproject.io", wire.Custom):
+        place = f"ClusterConfig {located.obj.metadata.name} spec.featureGates"
+        for gate in (located.obj.spec or {}).get("featureGates") or ():
+            if isinstance(gate, dict) and isinstance(gate.get("name"), str):
+                for component in gate.get("components") or _K0S_COMPONENTS:
+                    out.setdefault(str(component), {})[gate["name"]] = bool(gate.get("enabled"))
+    return {
+        component: GateSource(
+            provenance="custom resource", place=place, certainty="intended", gates=gates, complete=False
+        )
+        for component, gates in out.items()
+    }
+
+
+def shoot_gates(inventory: Inventory) -> dict[tuple[str, str], GateSource]:
+    """Gates of Gardener's Shoots: (owner as ``gardener:shoot--PROJECT--NAME``, component) -> what is intended."""
+    out: dict[tuple[str, str], GateSource] = {}
+    for located in inventory.all("shoots.core.gardener.cloud", wire.Custom):
+        name = located.obj.metadata.name
+        owner = f"gardener:shoot--{located.namespace.removeprefix('garden-')}--{name}"
+        kubernetes = (located.obj.spec or {}).get("kubernetes")
+        for field, component in _SHOOT_FIELDS:
+            section = kubernetes.get(field) if isinstance(kubernetes, dict) else None
+            if isinstance(section, dict):
+                out[owner, component] = gate_source_of_map(
+                    section.get("featureGates"),
+                    provenance="custom resource",
+                    place=f"Shoot {located.namespace}/{name} spec.kubernetes.{field}.featureGates",
+                    certainty="intended",
+                )
+    return out
 
 
 # ---------------------------------------------------------------------------------------------------------- OpenShift

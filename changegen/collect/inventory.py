@@ -187,6 +187,7 @@ class Inventory:
 
     Attributes:
         texts: text of debugging endpoints, in the order read.
+        zpages: /flagz and /statusz in their structured form.
         inputs: layout and files of every input.
         snapshots: changegen snapshots that were handed over instead of a capture.
         problems: everything that the sources complained of.
@@ -194,6 +195,7 @@ class Inventory:
 
     def __init__(self) -> None:
         self.texts: list[RawText] = []
+        self.zpages: list[Document] = []
         self.inputs: list[InputSeen] = []
         self.snapshots: list[SnapshotFile] = []
         self.problems: list[Problem] = []
@@ -232,6 +234,8 @@ class Inventory:
                 self._versions.append(record)
             case Document(kind=kind) if kind == KUBELET_CONFIGZ:
                 self._configz.append(record)
+            case Document(kind="Flagz" | "Statusz"):
+                self.zpages.append(record)
             case Document():
                 resource = resource_name(record.group, record.kind)
                 typ = self._eager.get(resource)

@@ -14,9 +14,10 @@ from typing import Final
 import msgspec
 
 from changegen.collect.configmaps import gate_source_of_flags
-from changegen.collect.documents import RawText
+from changegen.collect.documents import DecodeProblem, Document, RawText
 from changegen.collect.flags import config_facts, values_of
 from changegen.collect.inventory import Inventory, VersionInfo
+from changegen.collect.layouts import component_in
 from changegen.model.snapshot import ConfigFact, ProcessFact, RequestedDeprecatedApi
 
 __all__ = ["emulation_of", "metric_rows", "minimum_of", "process_facts"]
@@ -85,6 +86,7 @@ def process_facts(inventory: Inventory) -> tuple[ProcessFact, ...]:
         "readyz": _readyz,
     }
     out = [readers[text.role](text) for text in inventory.texts if text.role in readers]
+    out.extend(fact for document in inventory.zpages if (fact := _structured(document)) is not None)
     out.extend(
         ProcessFact(
             component="kube-apiserver",
@@ -210,12 +212,56 @@ def _flagz(text: RawText) -> ProcessFact:
     return flagz_fact(flagz_lines(text.text), text.place, *_who(text))
 
 
+class _ZPage(msgspec.Struct, frozen=True, rename="camel"):
+    """config.k8s.io Flagz or Statusz, v1alpha1 and v1beta1."""
+
+    class Meta(msgspec.Struct, frozen=True):
+        """Its name is the component's."""
+
+        name: str = ""
+
+    metadata: Meta = Meta()
+    flags: dict[str, str] | None = None
+    start_time: str | None = None
+    binary_version: str = ""
+    emulation_version: str = ""
+
+
+def _structured(document: Document) -> ProcessFact | None:
+    try:
+        page = document.decode(_ZPage)
+    except DecodeProblem:
+        return None
+    component = component_in(page.metadata.name) or "unknown"
+    inferred = component == "unknown"
+    if document.kind == "Flagz":
+        flags = tuple((name.replace("_", "-"), value) for name, value in sorted((page.flags or {}).items()))
+        return flagz_fact(flags, document.place, component, inferred)
+    return ProcessFact(
+        component=component,
+        component_inferred=inferred,
+        place=document.place,
+        provenance="statusz",
+        version=_with_v(page.binary_version),
+        emulation_version=page.emulation_version,
+        started_at=page.start_time or "",
+    )
+
+
+def _with_v(version: str) -> str:
+    return f"v{version}" if version[:1].isdigit() else version
+
+
 def flagz_fact(
     flags: tuple[tuple[str, str | None], ...], place: str, component: str, inferred: bool
 ) -> ProcessFact:
     """The fact of the flags that a process shows with their values, defaults included."""
     given = tuple((name, value) for name, value in flags if value not in {None, "", "[]"})
-    gates = gate_source_of_flags(component, given, provenance="flagz", place=place, certainty="effective")
+    # kubelet and kube-proxy show their command line here, not the gates of their file.
+    complete = component not in {"kubelet", "kube-proxy", "unknown"}
+    gates = gate_source_of_flags(
+        component, given, provenance="flagz", place=place, certainty="effective", complete=complete
+    )
     facts: tuple[ConfigFact, ...] = tuple(fact for fact in config_facts(given) if fact.values is not None)
     return ProcessFact(
         component=component,
@@ -246,7 +292,7 @@ def _statusz(text: RawText) -> ProcessFact:
         component_inferred=inferred,
         place=text.place,
         provenance="statusz",
-        version=f"v{version}" if version[:1].isdigit() else version,
+        version=_with_v(version),
         emulation_version=values.get("emulation version", ""),
         min_compatibility_version=values.get("min compatibility version", ""),
         started_at=values.get("started", ""),

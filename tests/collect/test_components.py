@@ -356,3 +356,44 @@ def test_nulls_stand_for_empty_lists(field: str) -> None:
     item["status"]["conditions"] = None
     item["metadata"]["labels"] = None
     assert not [gap for gap in read(item).unobserved if gap.failed]
+
+
+def test_k0s_gates_come_from_its_cluster_configuration() -> None:
+    settings = {
+        "apiVersion": "k0s.k0sproject.io/v1beta1",
+        "kind": "ClusterConfig",
+        "metadata": {"name": "k0s", "namespace": "kube-system"},
+        "spec": {
+            "featureGates": [
+                {"name": "A", "enabled": True},
+                {"name": "B", "enabled": False, "components": ["kube-scheduler"]},
+            ]
+        },
+    }
+    snapshot = read(settings, node("n1", "v1.36.3+k0s"), version="v1.36.3+k0s")
+    assert one(snapshot).feature_gates == {"A": True}
+    assert one(snapshot, "kube-scheduler").feature_gates == {"A": True, "B": False}
+    assert one(snapshot, "kube-scheduler").version == "unobservable"
+    assert one(snapshot, "kubelet").feature_gates == {"A": True}
+    assert {item.gates_certainty for item in snapshot.components} == {"intended"}
+
+
+def test_a_shoot_is_a_second_source_of_its_control_plane() -> None:
+    shoot = {
+        "apiVersion": "core.gardener.cloud/v1beta1",
+        "kind": "Shoot",
+        "metadata": {"name": "demo", "namespace": "garden-proj"},
+        "spec": {"kubernetes": {"version": "1.36.3", "kubeAPIServer": {"featureGates": {"A": False}}}},
+    }
+    server = pod(
+        "kube-apiserver-x",
+        namespace="shoot--proj--demo",
+        labels={"app": "kubernetes", "role": "apiserver"},
+        containers=[container("kube-apiserver", "x:v1.36.3", ["kube-apiserver", "--feature-gates=A=true"])],
+    )
+    item = one(read(shoot, server))
+    assert item.belongs_to == "gardener:shoot--proj--demo"
+    assert [(source.provenance, source.gates) for source in item.gate_sources] == [
+        ("pod spec", {"A": True}),
+        ("custom resource", {"A": False}),
+    ]

@@ -121,3 +121,21 @@ def test_version_answers_are_kube_apiservers() -> None:
     (found,) = process_facts(Inventory.from_records([document]))
     assert (found.component, found.version, found.emulation_version) == ("kube-apiserver", "v1.37.2", "1.36")
     assert found.min_compatibility_version == ""
+
+
+def test_the_structured_form_says_the_same_as_the_text() -> None:
+    page = {"metadata": {"name": "apiserver"}, "flags": FLAGS}
+    document = Document(api_version="config.k8s.io/v1beta1", kind="Flagz", place="x.txt", data=page)
+    (found,) = process_facts(Inventory.from_records([document]))
+    text = "apiserver flagz\n" + "\n".join(f"{name}={value}" for name, value in sorted(FLAGS.items()))
+    assert found == fact("flagz", text, "kube-apiserver")
+    status = {"metadata": {"name": "scheduler"}, "binaryVersion": "1.37.2", "emulationVersion": "1.36"}
+    document = Document(api_version="config.k8s.io/v1alpha1", kind="Statusz", place="x", data=status)
+    (found,) = process_facts(Inventory.from_records([document]))
+    assert (found.component, found.version, found.emulation_version) == ("kube-scheduler", "v1.37.2", "1.36")
+
+
+def test_a_kubelets_command_line_is_not_all_of_its_gates() -> None:
+    found = fact("flagz", "kubelet flagz\nv=2\nfeature-gates=\n", "kubelet")
+    assert found.flag_gates is not None
+    assert not found.flag_gates.complete
