@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import Context, GateState, SelectorError, matches, names
+from changegen.assess.context import Context, GateState, names
 from changegen.assess.dra import index
 from changegen.i18n import tr
 from changegen.model.profile import DeviceTaintWish
@@ -81,13 +81,6 @@ WHOLE_NODE = Code(
     meaning="Every device of a driver on a node has a taint that keeps claims away.",
     remedy="Make sure that this is meant; other nodes take the load.",
 )
-NODE_WISH = Code(
-    code="CG-TAINT-009",
-    title="Node taint not as the profile wants",
-    severity="warning",
-    meaning="The profile expects a node taint that is not there, or forbids one that is.",
-    remedy="Taint or untaint the nodes, or correct the profile.",
-)
 DEVICE_WISH = Code(
     code="CG-TAINT-010",
     title="Device taint not as the profile wants",
@@ -121,7 +114,6 @@ CODES = (
     DRIVER_TAINTS,
     RULE_WAKES,
     WHOLE_NODE,
-    NODE_WISH,
     DEVICE_WISH,
     OLD_FIELDS,
     PLANNED,
@@ -249,7 +241,6 @@ def findings(ctx: Context) -> Iterator[Finding]:
         else:
             yield _planned(blast)
     yield from _closed_nodes(ctx)
-    yield from _node_wishes(ctx)
     yield from _device_wishes(ctx)
 
 
@@ -455,46 +446,8 @@ def _closed_nodes(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _node_wishes(ctx: Context) -> Iterator[Finding]:
-    if not ctx.snapshot.nodes:
-        return
-    for wish in ctx.profile.taints.nodes:
-        try:
-            concerned = [node for node in ctx.snapshot.nodes if matches(wish.nodes, node.labels)]
-        except SelectorError:
-            continue
-        having = [
-            node.name
-            for node in concerned
-            if any(
-                taint.key == wish.key
-                and (wish.value is None or taint.value == wish.value)
-                and (not wish.effect or taint.effect == wish.effect)
-                for taint in node.taints
-            )
-        ]
-        shown = (
-            f"{wish.key}{'=' + wish.value if wish.value else ''}{':' + wish.effect if wish.effect else ''}"
-        )
-        if wish.expect == "absent" and having:
-            yield _not_as_wished(
-                NODE_WISH,
-                tr("Node taint {taint} is on {nodes}", taint=shown, nodes=names(having)),
-                shown,
-                having,
-            )
-        elif wish.expect == "present":
-            missing = [node.name for node in concerned if node.name not in having]
-            if wish.nodes and missing:
-                text = tr("Node taint {taint} is missing on {nodes}", taint=shown, nodes=names(missing))
-                yield _not_as_wished(NODE_WISH, text, shown, missing)
-            elif not wish.nodes and not having:
-                yield _not_as_wished(NODE_WISH, tr("No node has taint {taint}", taint=shown), shown, ())
-
-
-def _not_as_wished(code: Code, text: str, shown: str, where: Iterable[str]) -> Finding:
-    component = "Node" if code is NODE_WISH else "device taint"
-    return finding(code, text, component=component, instances=where, name=shown)
+def _not_as_wished(text: str, shown: str, where: Iterable[str]) -> Finding:
+    return finding(DEVICE_WISH, text, component="device taint", instances=where, name=shown)
 
 
 def _device_wishes(ctx: Context) -> Iterator[Finding]:
@@ -521,6 +474,6 @@ def _device_wishes(ctx: Context) -> Iterator[Finding]:
         )
         if wish.expect == "absent" and found:
             text = tr("Device taint {taint} is there: {where}", taint=shown, where=names(found))
-            yield _not_as_wished(DEVICE_WISH, text, shown, found)
+            yield _not_as_wished(text, shown, found)
         elif wish.expect == "present" and not found and RULES in read:
-            yield _not_as_wished(DEVICE_WISH, tr("No device has taint {taint}", taint=shown), shown, ())
+            yield _not_as_wished(tr("No device has taint {taint}", taint=shown), shown, ())
