@@ -101,6 +101,7 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
         *openshift_missing,
         *options.not_asked,
         *_component_gaps(instances, detected),
+        *_endpoint_gaps(inventory),
     ]
     notices = list(inventory.notices)
     notices.extend(
@@ -256,6 +257,28 @@ def _component_gaps(instances: Iterable[Component], detected: Detected) -> Itera
             detail=why if count == 1 else tr("{n} instances: {why}", n=count, why=why),
             remedy=remedy,
         )
+
+
+_ENDPOINTS: Final = ("/version", "/apis", "/metrics", "/flagz")
+
+
+def _endpoint_gaps(inventory: Inventory) -> Iterable[Unobserved]:
+    """What kube-apiserver says of itself and was not read; a reading that was tried and failed is reported as such."""
+    roles = {text.role for text in inventory.texts} | {page.kind.lower() for page in inventory.zpages}
+    read = {
+        "/version": bool(inventory.versions),
+        "/apis": bool(inventory.apis),
+        "/metrics": "metrics" in roles,
+        "/flagz": "flagz" in roles,
+    }
+    tried = {problem.place.split()[-1].partition("?")[0] for problem in inventory.problems if problem.place}
+    for path in _ENDPOINTS:
+        if not read[path] and path not in tried:
+            yield Unobserved(
+                what=path,
+                reason="not-in-capture",
+                remedy=f"kubectl get --raw {path}",
+            )
 
 
 def _distinct(items: Iterable[Unobserved]) -> tuple[Unobserved, ...]:

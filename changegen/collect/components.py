@@ -61,6 +61,8 @@ _WORKLOADS: Final = (
     ("deployments.apps", "Deployment"),
     ("statefulsets.apps", "StatefulSet"),
 )
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_ETCD_ENVIRONMENT: Final = frozenset({"ETCD_FEATURE_GATES", "ETCD_CONFIG_FILE"})
 _GARDENER_ROLES: Final = {
     "apiserver": "kube-apiserver",
     "scheduler": "kube-scheduler",
@@ -132,6 +134,8 @@ def _seen_in_pod(located: Located[wire.Pod]) -> list[Seen]:
     pod, namespace = located.obj, located.namespace
     owner = hosted_by(pod, namespace)
     mirror = wire.is_mirror(pod)
+    if not mirror and pod.status is not None and pod.status.phase in _FINISHED:
+        return []  # evicted or done: its successor is another Pod
     controller = wire.controller_of(pod.metadata)
     kind: Kind = "static pod" if mirror else "pod"
     if controller is not None and controller.kind == "DaemonSet":
@@ -233,7 +237,9 @@ _OTHER_TOOLS: Final = frozenset({"etcdctl", "etcdutl", "kubectl", "sleep", "tail
 
 
 def _is_other(container: wire.Container, program: Program, component: str) -> bool:
-    """A container that bears the component's name or image but starts another program (a backup, a check)."""
+    """A container that bears the component's name or image but starts another program (a backup, a check, a proxy)."""
+    if component == "etcd" and program.argv[:1] in {("grpc-proxy",), ("gateway",)}:
+        return True
     if program.form != "unknown wrapper":
         return False
     return program.name in _OTHER_TOOLS or (
@@ -375,6 +381,9 @@ def _gates_of(seen: Seen, config: Configuration, more: Sequence[GateSource]) -> 
         return _proxy_gates(seen, config, source, flags, more)
     if seen.component == "etcd" and "config-file" in names:
         return _unobservable(tr("all settings of etcd are in a file of the host"), more)
+    environment = {found.name for found in seen.container.env or ()}
+    if seen.component == "etcd" and not source.flag_values and environment & _ETCD_ENVIRONMENT:
+        return _unobservable(tr("its gates are in an environment variable, which is not read"), more)
     if not source.flag_values and "openshift-config" in names:
         return _openshift_gates(seen, config, more)
     if not source.flag_values and not seen.program.observable:
@@ -875,9 +884,9 @@ def sort_key(item: Component) -> tuple[object, ...]:
 
 
 def _unique(found: Iterable[Component]) -> list[Component]:
-    """One entry for each component and instance; of two containers in one Pod the first stays."""
+    """One entry for each component and instance; of two containers in one Pod that of its name, else the first."""
     out: dict[tuple[str, str | None, str], Component] = {}
-    for item in found:
+    for item in sorted(found, key=lambda item: item.container != item.component):
         out.setdefault((item.component, item.instance, item.belongs_to), item)
     return list(out.values())
 

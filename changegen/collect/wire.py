@@ -165,6 +165,12 @@ class PodSecurityContext(
     se_linux_change_policy: str | None = None
 
 
+class EnvName(Wire, frozen=True, kw_only=True):
+    """env[] of a container: its name, never its value."""
+
+    name: str = ""
+
+
 class Container(Wire, frozen=True, kw_only=True):
     """A container or init container."""
 
@@ -172,6 +178,7 @@ class Container(Wire, frozen=True, kw_only=True):
     image: str = ""
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
+    env: tuple[EnvName, ...] | None = None
     resources: Resources | None = None
     volume_mounts: tuple[VolumeMount, ...] | None = None
     security_context: SecurityContext | None = None

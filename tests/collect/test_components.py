@@ -397,3 +397,40 @@ def test_a_shoot_is_a_second_source_of_its_control_plane() -> None:
         ("pod spec", {"A": True}),
         ("custom resource", {"A": False}),
     ]
+
+
+def test_of_several_containers_the_one_of_its_name_is_the_component() -> None:
+    etcd = pod(
+        "etcd-m0",
+        namespace="openshift-etcd",
+        mirror=True,
+        labels={"app": "etcd"},
+        containers=[
+            container("etcdctl", f"x@{DIGEST}", ["/bin/bash", "-c", "trap TERM INT; sleep infinity & wait"]),
+            container("etcd-metrics", f"x@{DIGEST}", ["/bin/sh", "-c", "exec etcd grpc-proxy start --x=y"]),
+            container("etcd", f"x@{DIGEST}", ["/bin/sh", "-c", "exec nice -n -19 etcd --data-dir=/d"]),
+        ],
+    )
+    item = one(read(etcd), "etcd")
+    assert item.container == "etcd"
+    assert [fact.name for fact in item.flags] == ["data-dir"]
+
+
+def test_etcds_environment_is_not_read_and_not_forgotten() -> None:
+    env = [{"name": "ETCD_FEATURE_GATES", "value": "SECRET=true"}]
+    etcd = pod(
+        "etcd-n1",
+        mirror=True,
+        labels={"component": "etcd"},
+        containers=[container("etcd", "x/etcd:3.6.8-0", ["etcd"], env=env)],
+    )
+    snapshot = read(etcd)
+    assert one(snapshot, "etcd").feature_gates == "unobservable"
+    assert "SECRET" not in str(snapshot)
+
+
+def test_an_evicted_pod_is_no_instance() -> None:
+    evicted = json.loads(json.dumps(PROXY))
+    evicted["metadata"].update(name="kube-proxy-old", uid="other")
+    evicted["status"] = {"phase": "Failed", "reason": "Evicted"}
+    assert one(read(PROXY, evicted, PROXY_CONFIG), "kube-proxy").instance == "kube-system/kube-proxy-abcde"

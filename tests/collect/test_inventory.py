@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from changegen.collect import build_snapshot
 from changegen.collect.documents import Document, ListSeen, Problem, Reason, resource_name
 from changegen.collect.inventory import WANTED, Inventory
 from changegen.collect.wire import ConfigMap, Node, Pod
@@ -231,3 +232,13 @@ def test_unknown_kinds_are_kept_by_name() -> None:
     assert resource_name("example.com", "Policy") == "policies.example.com"
     assert inventory.listed("policies.example.com")
     assert inventory.kinds_read == ("policies.example.com",)
+
+
+def test_endpoints_that_were_not_read_are_named_with_their_command() -> None:
+    snapshot = build_snapshot(records(node("n1"), version="v1.36.3"))
+    gaps = {item.what: item.remedy for item in snapshot.unobserved}
+    assert gaps["/metrics"] == "kubectl get --raw /metrics"
+    assert "/version" not in gaps
+    refused = Problem(place="/metrics", reason=Reason.STATUS_ERROR, detail="no", failed=True, code=403)
+    snapshot = build_snapshot([*records(node("n1")), refused])
+    assert [item.reason for item in snapshot.unobserved if item.what == "/metrics"] == ["forbidden"]
