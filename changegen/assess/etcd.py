@@ -71,8 +71,21 @@ FEW = Code(
     meaning="With one or two members, etcd (and with it the API) is down while a member restarts.",
     remedy="Tell the users of the API, and take the snapshot right before.",
 )
-CODES = (SKIPS, FLOOR, WAY_BACK, LATE_PATCH, EXTERNAL, UNSEEN, MIXED, FEW)
+FLAGS_GONE = Code(
+    code="CG-ETCD-009",
+    title="etcd flag that the target's etcd does not know",
+    severity="blocking",
+    meaning="etcd 3.7 dropped all flags that begin with experimental-, and those of the old discovery. etcd exits with 'flag "
+    "provided but not defined'; with extraArgs in kubeadm-config kubeadm writes them again.",
+    remedy="Use the flag without experimental-, or the feature gate that replaced it, before the change: etcd 3.6 knows both. "
+    "In kubeadm-config, correct etcd.local.extraArgs.",
+    since_minor="1.37",
+)
+CODES = (SKIPS, FLOOR, WAY_BACK, LATE_PATCH, EXTERNAL, UNSEEN, MIXED, FEW, FLAGS_GONE)
 
+# etcd 3.7: "Removed all deprecated experimental flags", "Removed v2discovery" (its CHANGELOG; embed/config.go of 3.6.8
+# against 3.7.0 differ in just these names).
+_GONE_IN_3_7 = frozenset({"discovery", "discovery-proxy"})
 _LATE_35 = Version(major=3, minor=5, patch=20, raw="3.5.20")
 
 
@@ -133,6 +146,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
             instances=[label_of(c) for c, _ in seen],
             preexisting=True,
         )
+    yield from _flags(ctx, target)
     if lowest is None:
         return
     labels = [label_of(c) for c, v in seen]
@@ -158,6 +172,48 @@ def findings(ctx: Context) -> Iterator[Finding]:
             tr("etcd has {count} members: the API is down while one restarts.", count=len(seen)),
             component="etcd",
             instances=labels,
+        )
+
+
+def dropped(flag: str) -> bool:
+    """Whether etcd 3.7 no longer knows a flag that 3.6 has."""
+    return flag.startswith("experimental-") or flag in _GONE_IN_3_7
+
+
+def _flags(ctx: Context, target: Version | None) -> Iterator[Finding]:
+    if target is None or (target.major, target.minor) < (3, 7):
+        return
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    evidence: defaultdict[str, list[Evidence]] = defaultdict(list)
+    for component in ctx.of("etcd"):
+        for fact in component.flags:
+            if dropped(fact.name):
+                found[fact.name].append(label_of(component))
+                evidence[fact.name].append(
+                    Evidence(source=label_of(component), path=f"--{fact.name}", provenance="pod spec")
+                )
+    for config in ctx.config_maps("kubeadm"):
+        for fact in config.component_flags.get("etcd", ()):
+            if dropped(fact.name):
+                place = f"{config.namespace}/{config.name}"
+                found[fact.name].append(f"ConfigMap {place}")
+                evidence[fact.name].append(
+                    Evidence(source=place, path=f"etcd extraArgs {fact.name}", provenance="configmap")
+                )
+    for flag, labels in sorted(found.items()):
+        yield finding(
+            FLAGS_GONE,
+            tr(
+                "--{flag} is given to etcd ({where}); etcd {version} exits with {words}.",
+                flag=flag,
+                where=names(labels),
+                version=target.release,
+                words=f"`flag provided but not defined: -{flag}`",
+            ),
+            component="etcd",
+            instances=labels,
+            name=flag,
+            evidence=evidence[flag][:6],
         )
 
 

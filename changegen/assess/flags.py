@@ -9,6 +9,7 @@ import msgspec
 
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import COMPONENTS, Context, label_of, names
+from changegen.gates import go_parse_bool, go_quote
 from changegen.i18n import tr
 from changegen.model.snapshot import Component, ConfigFact
 from changegen.model.ticket import Evidence, Finding, ForecastRow
@@ -86,7 +87,7 @@ CODES = (
     RTC_SOON,
 )
 _WITH_DATA = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "etcd")
-_SPECIAL = ("api/all", "api/ga", "api/beta", "api/alpha", "api/legacy")
+_SPECIAL = ("api/all", "api/ga", "api/beta", "api/alpha")
 
 
 class FlagUse(msgspec.Struct, kw_only=True):
@@ -354,31 +355,33 @@ class RuntimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The component's words where it would not start; empty where it does."""
     idle: bool = False
     """Accepted, and no kind is served."""
+    group: bool = False
+    """It stops for a group that it does not know: it names all such groups at once."""
 
 
-def judge(ctx: Context, key: str, minor: str) -> RuntimeVerdict:
+def judge(ctx: Context, key: str, minor: str, value: str = "true") -> RuntimeVerdict:
     """What kube-apiserver of a known minor makes of an entry (apiserver pkg/server/resourceconfig, options/api_enablement)."""
     if key in _SPECIAL:
         return RuntimeVerdict()
     parts = key.split("/")
     groups = ctx.data.minor(minor).groups
-    if len(parts) == 1:
-        group, version, resource = "", parts[0], ""
+    if len(parts) == 1 and key != "v1":
+        return RuntimeVerdict(stops=f"runtime-config invalid key {key}")
+    if len(parts) == 1 or parts[0] == "api":
+        group, version, resource = "", parts[-1], ""
     else:
-        group, version, resource = parts[0], parts[1], parts[2] if len(parts) > 2 else ""
-    if resource and resource != resource.lower():
-        return RuntimeVerdict(
-            stops=f"invalid key {key!r}: group/version/resource and resource is always lowercase plural"
-        )
-    if not groups:
-        return RuntimeVerdict()
-    if group not in groups:
-        return RuntimeVerdict(
-            stops=f"unknown api groups {group}/{version}" if group else f"unknown api groups {key}"
-        )
+        group, version, resource = parts[0], parts[1], "/".join(parts[2:])
     gv = f"{group}/{version}" if group else version
-    if version not in groups[group]:
+    if groups and group not in groups:
+        return RuntimeVerdict(stops=f"unknown api groups {gv}", group=True)
+    if groups and version not in groups[group]:
         return RuntimeVerdict(stops=f"group version {gv} that has not been registered")
+    if resource != resource.lower():
+        words = f"invalid key {key}: group/version/resource and resource is always lowercase plural, not {go_quote(resource)}"
+        return RuntimeVerdict(stops=words)
+    if value and go_parse_bool(value) is None:
+        words = f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
+        return RuntimeVerdict(stops=f"invalid value of {key}: {value}, err: {words}")
     kinds = [
         a for a in ctx.data.apis(minor) if a.group_version == gv and (not resource or a.resource == resource)
     ]
@@ -391,8 +394,9 @@ def _runtime_config(ctx: Context) -> Iterator[Finding]:
     if target is None or wished is None:
         return
     way = [m for m in (*ctx.path, target) if ctx.data.knows(m)]
+    yield from _only_all_false(ctx, way[-1])
     for item in runtime_uses(ctx):
-        stop = next(((m, v.stops) for m in way if (v := judge(ctx, item.key, m)).stops), None)
+        stop = next(((m, v.stops) for m in way if (v := judge(ctx, item.key, m, item.value)).stops), None)
         if stop is not None:
             minor, words = stop
             yield finding(
@@ -460,6 +464,23 @@ def _runtime_config(ctx: Context) -> Iterator[Finding]:
             )
 
 
+def _only_all_false(ctx: Context, minor: str) -> Iterator[Finding]:
+    alone = [c for c in ctx.of("kube-apiserver") if entries(c.runtime_config or ()) == {"api/all": "false"}]
+    if alone:
+        yield finding(
+            RTC_UNKNOWN_VERSION,
+            tr(
+                "--runtime-config api/all=false alone on {where}: kube-apiserver {minor} exits with {words}.",
+                where=names(label_of(c) for c in alone),
+                minor=minor,
+                words="`invalid runtime-config with only api/all=false`",
+            ),
+            component="kube-apiserver",
+            instances=[label_of(c) for c in alone],
+            name="api/all",
+        )
+
+
 def _removal(ctx: Context, key: str) -> str | None:
     """Minor with which the last kind of a group version goes, by the newest lifecycle marks; None: not announced."""
     if "/" not in key or key in _SPECIAL:
@@ -502,7 +523,7 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
     target = minor_of(ctx.goes_to("kube-apiserver"))
     if target is not None and ctx.data.knows(target):
         for use in runtime_uses(ctx):
-            verdict = judge(ctx, use.key, target)
+            verdict = judge(ctx, use.key, target, use.value)
             rows.append(
                 ForecastRow(
                     kind="runtime-config",

@@ -470,6 +470,16 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
         lambda: one(pod(), etcd(), config_maps=(kubeadm(),)),
         lambda: one(pod(), etcd(), etcd(node="n2"), etcd(node="n3"), config_maps=(kubeadm(),)),
     ),
+    "CG-ETCD-009": (
+        lambda: one(
+            pod(),
+            etcd(flags=()),
+            config_maps=(kubeadm(flags={"etcd": flags("experimental-initial-corrupt-check")}),),
+        ),
+        lambda: one(
+            pod(), etcd(flags=()), config_maps=(kubeadm(flags={"etcd": flags("quota-backend-bytes")}),)
+        ),
+    ),
     # drift
     "CG-DRIFT-001": (
         lambda: one(
