@@ -385,7 +385,7 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
                 Command(text=f"kubectl patch deviceclass {target} --type merge -p '{patch}'", runs="write"),
                 Command(
                     text="kubectl get deviceclasses -o "
-                    "custom-columns=NAME:.metadata.name,RESOURCE:.spec.extendedResourceName",
+                    "'custom-columns=NAME:.metadata.name,RESOURCE:.spec.extendedResourceName'",
                     runs="read",
                 ),
             ),
@@ -407,7 +407,7 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
                 ),
                 Command(
                     text="kubectl get resourceslices -o "
-                    "custom-columns=NODE:.spec.nodeName,DRIVER:.spec.driver,POOL:.spec.pool.name,DEVICES:.spec.devices[*].name "
+                    "'custom-columns=NODE:.spec.nodeName,DRIVER:.spec.driver,POOL:.spec.pool.name,DEVICES:.spec.devices[*].name' "
                     f"--field-selector spec.nodeName={node}",
                     runs="read",
                 ),
