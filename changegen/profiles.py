@@ -317,7 +317,7 @@ def _lay_named(
 def lint(name: str, data: KubernetesData | None = None, *, today: str = "") -> tuple[Issue, ...]:
     """Return every problem of a profile and of what it extends, by file and line.
 
-    With ``data``, gates, API group versions and kinds that no known minor has are told with close names. With
+    With ``data``, gates, DRA features, API group versions and kinds that nobody knows are told with close names. With
     ``today`` (``2026-12-01``), acceptances that are over are told.
 
     Raises:
@@ -595,6 +595,19 @@ def selector_problem(text: str) -> str | None:
 
 
 def _against_data(file: _File, profile: Profile, data: KubernetesData) -> Iterator[Issue]:
+    from changegen.assess.capability import FEATURES
+
+    features = {feature.name for feature in FEATURES}
+    for index, name in enumerate(file.value.get("features", ())):
+        if name not in features:
+            near = get_close_matches(name, features, n=3)
+            told = tr("did you mean {names}?", names=", ".join(near)) if near else ", ".join(sorted(features))
+            where: Path_ = ("features", index)
+            yield Issue(
+                place=file.at(where),
+                path=_text(where),
+                message=tr("there is no DRA feature {name}; {known}", name=name, known=told),
+            )
     gates = file.value.get("feature_gates") or {}
     minor = minor_of(profile.target.kubernetes) if profile.target.kubernetes else None
     if minor is not None and not data.knows(minor) and (file.value.get("target") or {}).get("kubernetes"):
@@ -753,6 +766,9 @@ def parse_fields(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         name = name.strip()
+        name = {"window_start": "window.start", "window_end": "window.end", "approver": "approvers"}.get(
+            name, name
+        )
         own = name.removeprefix("fields.")
         if not equals or not _OWN_FIELD.match(name):
             raise UsageError(tr("--set {pair}: write field=value", pair=pair))

@@ -309,6 +309,7 @@ apis:
 - {group_version: resource.k8s.io/v2}
 - {group_version: resource.k8s.io/v1, kinds: [DeviceTaint, ResourceClaim]}
 - {group_version: example.com/v1, kinds: [Thing]}
+features: [device-taint-rule]
 accept:
 - {code: CG-GATE-001, reason: r, owner: o, until: 2026-11-30}
 """,
@@ -319,7 +320,8 @@ accept:
     assert "resource.k8s.io/v1" in issues["apis[0].group_version"].message
     assert "DeviceTaintRule" in issues["apis[1].kinds[0]"].message
     assert issues["accept[0].until"].severity == "warning"
-    assert len(issues) == 5
+    assert "device-taint-rules" in issues["features[0]"].message
+    assert len(issues) == 6
     assert not [i for row in profiles.list_profiles() if row.shipped for i in profiles.lint(row.name, data)]
 
 

@@ -27,9 +27,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "taint": ("changegen.cli.taint", "Show whom a device taint would hit."),
     "probe": ("changegen.cli.probe", "Print how to prove devices inside their Pods."),
     "redact": ("changegen.cli.redact", "Give a snapshot pseudonyms, so that it can be shared."),
-    "rbac": ("changegen.cli.rbac", "Print or check the read-only rights that are needed."),
+    "rbac": ("changegen.cli.rbac", "Print the least read-only rights for a snapshot."),
 }
-"""Command -> module and one-line help. The help stands here so that ``--help`` imports no command; a test holds it equal."""
+"""Command -> module and one-line help. The help stands here so that ``--help`` imports no command; a test holds it to the command's own."""
 
 _ISSUE_HINT = "run again with --verbose for the details"
 
