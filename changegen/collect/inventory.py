@@ -178,6 +178,11 @@ class _Kept:
             self.found[key] = (order, located)
             self.names[key] = (namespace, name)
 
+    def newest_of_all(self) -> str:
+        return max(
+            (_newest_in(msgspec.to_builtins(found[1].obj)) for found in self.found.values()), default=""
+        )
+
     def sorted(self) -> tuple[Located[Any], ...]:
         return tuple(self.found[key][1] for key in sorted(self.found, key=lambda key: (self.names[key], key)))
 
@@ -286,7 +291,8 @@ class Inventory:
 
     def _keep(self, resource: str, document: Document, typ: type[Any]) -> None:
         kept = self._kept.setdefault(resource, _Kept())
-        kept.newest = max(kept.newest, _newest_in(document.data))
+        if resource in _LIVELY:
+            kept.newest = max(kept.newest, _newest_in(document.data))
         self._decode(document, typ, kept)
 
     def _decode(self, document: Document, typ: type[Any], kept: _Kept) -> None:
@@ -538,6 +544,8 @@ class Inventory:
             for resource in resources:
                 if resource in self._kept:
                     newest = max(newest, self._kept[resource].newest)
+                    if resource not in _LIVELY:
+                        newest = max(newest, self._kept[resource].newest_of_all())
                 for document in self._documents.get(resource, ()):
                     newest = max(newest, _newest_in(document.data))
             if newest:
@@ -571,7 +579,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 def _newest_in(data: Any) -> str:
     if isinstance(data, msgspec.Raw):
-        return max((found.decode() for found in _TIMES.findall(bytes(data))), default="")
+        return max(_TIMES.findall(bytes(data)), default=b"").decode()
     newest, stack = "", [data]
     while stack:
         value = stack.pop()
