@@ -21,7 +21,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Change, InputDigest, Ticket
 from changegen.plan.checks import make_checks
-from changegen.plan.draft import CheckDraft, attach, number
+from changegen.plan.draft import CheckDraft, attach, complete, number
 from changegen.plan.fields import make_fields
 from changegen.plan.monitoring import make_monitoring
 from changegen.plan.rollback import make_rollback
@@ -85,8 +85,10 @@ def _make(
     scene = Scene(snapshot, profile, data)
     steps = make_steps(scene, assessment.findings)
     checks = make_checks(scene, assessment.findings)
+    backs = make_rollback(scene)
     attach(steps, checks)
-    plan = number(steps, checks, make_rollback(scene), assessment.findings)
+    complete(steps, checks, backs)
+    plan = number(steps, checks, backs, assessment.findings)
     risk = risk_of(assessment, plan.steps, plan.rollback)
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
     people = make_fields(profile, given, suggestion=words[risk])

@@ -14,7 +14,7 @@ import msgspec
 from changegen.model.base import Scalar
 from changegen.model.ticket import Check, Command, Finding, Layer, Phase, Query, RollbackStep, Step, Verdict
 
-__all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "number"]
+__all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "complete", "number"]
 
 Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 
@@ -199,6 +199,24 @@ def number(
         findings=_linked(findings, ordered_steps, ordered_checks, ids),
         ids=ids,
     )
+
+
+def complete(steps: Sequence[StepDraft], checks: Sequence[CheckDraft], backs: Sequence[BackDraft]) -> None:
+    """Give every step that writes a check and a way back: the API server's readiness, and that of its phase."""
+    proofs = {check.key for check in checks}
+    ways = {back.key for back in backs}
+    of_phase = {"nodes": "back:kubelet", "drivers": "back:addons", "after": "back:addons"}
+    for step in steps:
+        if not any(item.runs == "write" for item in step.commands):
+            continue
+        if not proofs & set(step.checks):
+            step.checks.append("check:readyz")
+        if not ways & set(step.rollback):
+            found = next(
+                (key for key in (of_phase.get(step.phase, ""), "back:control-plane") if key in ways), None
+            )
+            if found is not None:
+                step.rollback.append(found)
 
 
 def attach(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:

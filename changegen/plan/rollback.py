@@ -21,7 +21,7 @@ from changegen.model.snapshot import DisruptionBudget
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft
 from changegen.plan.scene import HopPlan, Member, Scene, quoted
-from changegen.plan.steps.common import KUBECTL, driver_target, last_member_step
+from changegen.plan.steps.common import KUBECTL, driver_target
 from changegen.versions import minor_key, minor_of
 
 __all__ = [
@@ -46,24 +46,30 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 # ------------------------------------------------------------------------------------------------ verdicts
 
 
-def etcd_verdict(members: Sequence[Member], target: str) -> Judgement:
+def etcd_verdict(members: Sequence[Member], target: str, today: str = "") -> Judgement:
     """Whether etcd can go back, by its members' versions and the version that the change brings.
+
+    ``today`` is the etcd that belongs to the Kubernetes of today, where that is known: members that run the target's
+    minor already were moved before, or the minor does not change at all.
 
     The cluster's version and storage rise only when the lowest member runs the new minor; from then on the older etcd
     refuses the data unless a downgrade is enabled first. (etcd server, version/monitor.go; measured.)
     """
     wanted = minor_of(target)
     known = [minor_of(member.version) for member in members]
-    if wanted is None or not members or all(minor == wanted for minor in known):
-        if members and wanted is not None and any(minor == wanted for minor in known):
-            return Judgement(
-                verdict="one-way",
-                why=tr(
-                    "Every member already runs {minor}: the older etcd refuses the data, and only an etcd downgrade leads back.",
-                    minor=wanted,
-                ),
-            )
+    if wanted is None or not members:
         return Judgement(verdict="reversible", why=tr("etcd's minor does not change."))
+    if all(minor == wanted for minor in known):
+        before = minor_of(today)
+        if before is None or minor_key(before) >= minor_key(wanted):
+            return Judgement(verdict="reversible", why=tr("etcd's minor does not change."))
+        return Judgement(
+            verdict="one-way",
+            why=tr(
+                "Every member already runs {minor}: the older etcd refuses the data, and only an etcd downgrade leads back.",
+                minor=wanted,
+            ),
+        )
     behind = [member for member, minor in zip(members, known, strict=True) if minor != wanted]
     older = minor_of(behind[0].version) or ""
     if older and minor_key(older) > minor_key(wanted):
@@ -472,7 +478,9 @@ def _config(scene: Scene, hop: HopPlan) -> list[BackDraft]:
 
 def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     dist = scene.distribution
-    if not scene.members:
+    if dist.downgrade == "one-way" and dist.etcd != "kubeadm":
+        return []
+    if not scene.members and dist.etcd != "os":
         return _unseen_etcd(scene)
     target = next((hop.etcd for hop in reversed(hops) if hop.etcd), "")
     if dist.etcd == "os":
@@ -480,7 +488,7 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
             BackDraft(
                 key="back:etcd",
                 what="etcd",
-                to=", ".join(sorted({member.version for member in scene.members})),
+                to=", ".join(sorted({member.version for member in scene.members})) or tr("unchanged"),
                 verdict="reversible",
                 why=tr("It comes with the operating system: this change does not touch it."),
                 minutes=0,
@@ -488,13 +496,12 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
         ]
     if not target:
         return _unseen_etcd(scene)
-    judged = etcd_verdict(scene.members, target)
-    if judged.verdict == "one-way":
-        moved = [hop for hop in hops if hop.etcd and last_member_step(scene, hop)]
-        if not moved:
-            # Nothing is moved by this change; what cannot go back went before it.
-            judged = msgspec.structs.replace(judged, verdict="one-way")
-    older = minor_of(scene.members[-1].version) or ""
+    base = scene.data.base_versions(scene.today) if scene.data.knows(scene.today) else None
+    judged = etcd_verdict(scene.members, target, base.etcd if base is not None else "")
+    if base is not None and judged.verdict == "one-way":
+        older = minor_of(base.etcd) or ""
+    else:
+        older = minor_of(scene.members[-1].version) or ""
     fields = {"etcd_old_minor": older}
     commands: list[Command] = []
     for member in reversed(scene.members):
@@ -712,7 +719,7 @@ def _budget_command(budget: DisruptionBudget) -> Command:
 
 
 def _packages(scene: Scene, hop: HopPlan) -> list[BackDraft]:
-    """kubeadm itself, on the nodes where the new one was installed."""
+    """The kubeadm on the nodes where the new one was installed."""
     families = scene.distribution.packages.get("kubeadm-back", {})
     if not families or not scene.control_nodes:
         return []

@@ -161,7 +161,18 @@ class Scene:
         a, b = try_version(self.today), try_version(self.target)
         if not self.target:
             return False
-        return a is None or b is None or compare(a, b) != 0 or not self.all_proven
+        return a is None or b is None or compare(a, b) != 0 or not self.all_proven or self.left_behind
+
+    @cached_property
+    def left_behind(self) -> bool:
+        """Whether kubeadm's record, or kube-proxy, is not at the target: the upgrade was not finished."""
+        wanted = try_version(self.target)
+        if wanted is None or self.distribution.name != "kubeadm":
+            return False
+        recorded = [item.kubernetes_version for item in self.snapshot.config_maps if item.kind == "kubeadm"]
+        proxies = [item.running_version or item.version for item in self.context.of("kube-proxy")]
+        found = [version for text in (*recorded, *proxies) if (version := try_version(text)) is not None]
+        return any(compare(version, wanted) != 0 for version in found)
 
     @cached_property
     def all_proven(self) -> bool:
@@ -407,7 +418,7 @@ class Scene:
     def _peer(self, item: Component) -> str:
         """Peer address of a member: as advertised, else where it listens if that is one address."""
         url = self.flag(item, "initial-advertise-peer-urls") or self.flag(item, "listen-peer-urls")
-        return "" if "," in url or "0.0.0.0" in url or "[::]" in url else url
+        return "" if "," in url or "0.0.0.0" in url or "[::]" in url else url  # noqa: S104
 
     # -- files -------------------------------------------------------------------------------------
 

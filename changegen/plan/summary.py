@@ -11,6 +11,7 @@ from changegen.i18n import tr
 from changegen.model.ticket import Field, Finding, RollbackStep, Step
 from changegen.plan.scene import Scene
 from changegen.plan.steps.common import driver_target
+from changegen.versions import compare, try_version
 
 __all__ = ["decide_by", "decision_of", "first_page", "headline_of", "risk_of", "title_of"]
 
@@ -27,6 +28,11 @@ def title_of(scene: Scene) -> str:
         return tr("Change of {cluster} to profile {profile}", cluster=name, profile=scene.profile.name)
     if not scene.hops:
         return tr("Check of {cluster} against Kubernetes {target}", cluster=name, target=target)
+    a, b = try_version(today), try_version(target)
+    if a is not None and b is not None and compare(a, b) == 1:
+        return tr(
+            "Take Kubernetes back {today} → {target} on {cluster}", today=today, target=target, cluster=name
+        )
     if today == target:
         return tr("Finish the upgrade to Kubernetes {target} on {cluster}", target=target, cluster=name)
     return tr(

@@ -17,6 +17,7 @@ from changegen.plan.steps.common import (
 
 
 def drivers(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """The steps of the DRA drivers that the profile moves."""
     steps = []
     for driver in scene.snapshot.drivers:
         version, image, container = driver_target(scene, driver)
@@ -100,6 +101,7 @@ def drivers(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
 
 
 def after(scene: Scene, hop: HopPlan | None) -> list[StepDraft]:
+    """The steps after the change, in order."""
     steps: list[StepDraft] = []
     if hop is not None:
         steps += _addons(scene, hop)
@@ -221,22 +223,21 @@ def _settle(scene: Scene, hop: HopPlan) -> StepDraft:
         command(
             'rm -rf "${KUBECACHEDIR:-$HOME/.kube/cache}/discovery"',
             where=tr("every machine with kubectl"),
-            write=True,
         ),
         command("kubectl get nodes"),
     ]
     notes = [
         tr("kubectl keeps what the old server served for hours, and asks the wrong API version until then.")
     ]
-    for rule in scene.snapshot.taint_rules:
-        if rule.effect == "NoExecute":
-            notes.append(
-                tr(
-                    "DeviceTaintRule {name} has effect NoExecute: with {version} it evicts unless its gate is off. PodDisruptionBudgets are not asked.",
-                    name=rule.name,
-                    version=hop.version,
-                )
-            )
+    notes += [
+        tr(
+            "DeviceTaintRule {name} has effect NoExecute: with {version} it evicts unless its gate is off. PodDisruptionBudgets are not asked.",
+            name=rule.name,
+            version=hop.version,
+        )
+        for rule in scene.snapshot.taint_rules
+        if rule.effect == "NoExecute"
+    ]
     if scene.distribution.name == "kubeadm":
         notes.append(tr("Certificates were renewed: copy the new admin.conf where the old one is used."))
     return StepDraft(

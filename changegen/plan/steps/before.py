@@ -23,6 +23,7 @@ _PEOPLE = ("PDB", "CAP", "DRAIN")
 
 
 def before(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
+    """The steps before the window, in order; ``hop`` is the first one, None where no version changes."""
     steps = [_keep(scene, hop)]
     if hop is not None:
         steps += _etcd_steps(scene, hop)
@@ -84,7 +85,12 @@ def _etcd_steps(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             )
         )
     save = dist.commands.get("etcd-snapshot", ())
-    if save and node:
+    known = (
+        bool(scene.members)
+        or dist.etcd in ("bundled", "os")
+        or (dist.name == "kubeadm" and not scene.external_etcd)
+    )
+    if save and node and known:
         steps.append(
             StepDraft(
                 key="etcd-snapshot",
@@ -99,16 +105,11 @@ def _etcd_steps(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 ),
                 stop=tr("The snapshot fails, or its status cannot be read."),
                 checks=["check:readyz"],
-                rollback=["back:restore"],
+                rollback=["back:restore", "back:control-plane"],
                 notes=_snapshot_notes(scene),
             )
         )
-    elif (
-        not scene.snapshot.cluster.managed
-        and dist.etcd != "hidden"
-        and not scene.external_etcd
-        and dist.commands.get("etcd-snapshot")
-    ):
+    elif not scene.snapshot.cluster.managed and dist.etcd != "hidden" and not scene.external_etcd:
         steps.append(
             StepDraft(
                 key="etcd-snapshot",
@@ -120,7 +121,7 @@ def _etcd_steps(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=scene.profile.minutes.etcd_snapshot,
                 go_on=tr("A backup exists, has been read back, and is not on a node of the cluster."),
                 stop=tr("There is none."),
-                rollback=["back:restore"],
+                rollback=["back:restore", "back:control-plane"],
             )
         )
     if scene.external_etcd:
@@ -190,6 +191,15 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         commands: list[Command] = []
         for node in nodes or ("",):
             commands += scene.commands(local, hop, node)
+        moved = [node for node in nodes if scene.state_of(node) != "todo"]
+        notes = [tr("The copies hold private keys.")] if scene.pki else []
+        if moved and dist.name == "kubeadm":
+            notes.append(
+                tr(
+                    "{nodes}: the manifests there are the new ones already; kubeadm keeps the old ones in /etc/kubernetes/tmp/kubeadm-backup-manifests-*.",
+                    nodes=", ".join(moved),
+                )
+            )
         steps.append(
             StepDraft(
                 key="backup",
@@ -201,7 +211,7 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=2 * max(1, len(nodes)),
                 go_on=tr("The copies are there on every node named, and readable by root only."),
                 stop=tr("A copy is missing."),
-                notes=[tr("The copies hold private keys.")] if scene.pki else [],
+                notes=notes,
                 checks=["check:readyz"],
                 rollback=["back:control-plane", "back:etcd"],
             )
@@ -267,12 +277,12 @@ def _people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> l
                 nodes=names(where),
             )
         )
-    for pod in bare:
-        commands.append(
-            command(
-                f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml > {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}",
-            )
+    commands += [
+        command(
+            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml > {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}"
         )
+        for pod in bare
+    ]
     if bare:
         notes.append(
             tr(

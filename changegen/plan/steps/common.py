@@ -20,20 +20,24 @@ KUBELET_SLICES_WAIT = 120
 
 
 def command(text: str, *, where: str = KUBECTL, write: bool = False) -> Command:
+    """A command of a step; ``write`` where it changes the cluster or one of its nodes."""
     return Command(text=text, where=where, runs="write" if write else "read")
 
 
 def names(items: Iterable[str], most: int = 6) -> str:
+    """Names for a text, the first few and how many more."""
     listed = list(items)
     shown = ", ".join(listed[:most])
     return shown if len(listed) <= most else tr("{shown} and {n} more", shown=shown, n=len(listed) - most)
 
 
 def dedupe(commands: Iterable[Command]) -> list[Command]:
+    """Commands without repetitions, in order."""
     return list(dict.fromkeys(commands))
 
 
 def variables(scene: Scene) -> list[str]:
+    """Notes on the shell variables that the commands use and people must set."""
     words: dict[str, Callable[[], str]] = {
         "cluster": lambda: tr("the cluster's name as the provider knows it"),
         "location": lambda: tr("its region or zone"),
@@ -47,6 +51,7 @@ def variables(scene: Scene) -> list[str]:
 
 
 def packages(scene: Scene, tool: str, hop: HopPlan, node: str) -> list[Command]:
+    """Commands that bring a tool to a node, by the family of its operating system."""
     families = scene.distribution.packages.get(tool, {})
     return list(scene.commands(families.get(scene.family(node), families.get("other", ())), hop, node))
 

@@ -27,6 +27,7 @@ def proof(scene: Scene, node: str) -> list[Command]:
 
 
 def control_plane(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    """The control-plane steps of one hop, in order."""
     dist = scene.distribution
     if dist.control_plane == "one-command" or not scene.control_nodes:
         return [_control_plane_at_once(scene, hop)]
@@ -70,6 +71,8 @@ def _control_node(
     if kubeadm and not commands:
         commands = [Command(text="kubeadm version -o short", where=node)]
     name = "control-plane-first" if begin else "control-plane-next"
+    if state == "asked":
+        commands += proof(scene, node)
     commands += scene.commands(dist.commands.get(name, ()), hop, node)
     commands += proof(scene, node)
     notes: list[str] = []
@@ -116,12 +119,7 @@ def _control_node(
             )
         )
     if hop.chosen:
-        notes.append(
-            tr(
-                "The exact version was chosen from the data of this tool: any patch of {minor} will do.",
-                minor=hop.minor,
-            )
-        )
+        notes.append(_chosen(hop))
     if last_member:
         notes.append(
             tr(
@@ -132,6 +130,8 @@ def _control_node(
     title = (
         tr("Finish the control plane of {node} on {version}", node=node, version=hop.version)
         if state == "asked"
+        else tr("Run kubeadm again on {node}, so that its configuration and the add-ons follow", node=node)
+        if state == "done" and kubeadm
         else tr("Upgrade the control plane of {node} to {version}", node=node, version=hop.version)
     )
     return StepDraft(
@@ -154,6 +154,13 @@ def _control_node(
         notes=notes,
         no_return=last_member,
         hop=hop.label,
+    )
+
+
+def _chosen(hop: HopPlan) -> str:
+    return tr(
+        "The exact version was chosen from the data of this tool: any patch of {minor} will do.",
+        minor=hop.minor,
     )
 
 
@@ -194,7 +201,13 @@ def _cp_checks() -> list[str]:
 def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
     dist = scene.distribution
     node = scene.control_nodes[0] if scene.control_nodes else ""
-    commands = list(scene.commands(dist.commands.get("control-plane", ()), hop, node))
+    templates = dist.commands.get("control-plane", ())
+    if templates:
+        commands = list(scene.commands(templates, hop, node))
+    else:
+        each = tr("each control-plane node, one after the other")
+        filled = scene.commands(dist.commands.get("control-plane-first", ()), hop, "", {"node": '"$NODE"'})
+        commands = [Command(text=c.text, where=c.where or each, runs=c.runs) for c in filled]
     commands += [command("kubectl get --raw '/readyz?verbose'"), command("kubectl get --raw /version")]
     notes = []
     one_way = dist.downgrade == "one-way"
@@ -219,8 +232,10 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
             )
     if dist.name == "kind":
         notes.append(tr("A kind cluster is not upgraded: a new one is made and the workloads move."))
-    if not dist.commands.get("control-plane"):
+    if len(commands) == 2:
         notes.append(tr("How is not known for this distribution: as its owner does it."))
+    if hop.chosen:
+        notes.append(_chosen(hop))
     if one_way:
         notes.append(tr("No way back for the control plane once this has started."))
     return StepDraft(

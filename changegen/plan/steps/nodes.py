@@ -20,6 +20,7 @@ from changegen.plan.steps.common import (
 
 
 def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    """The steps that move kubelets in one hop."""
     dist = scene.distribution
     if dist.nodes == "by-control-plane":
         return _workers_released(scene, hop)

@@ -43,6 +43,7 @@ def _sed(text: str) -> str:
 
 
 def gate_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """Steps that take refused gates out of where they are set, ConfigMaps first."""
     faults = _gate_faults(findings)
     if not faults:
         return []

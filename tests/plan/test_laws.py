@@ -1,0 +1,138 @@
+"""What holds for every ticket: ids, references, order, commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from changegen import kubedata
+from changegen.model.ticket import Ticket
+from changegen.versions import minor_of
+from tests.plan.build import DATA, fixture, plan, ticket, to
+
+FIXTURES = sorted(path.name for path in (DATA / "fixtures").iterdir() if path.is_dir())
+
+
+def of_fixture(name: str) -> Ticket:
+    snapshot = fixture(name)
+    minor = minor_of(snapshot.cluster.server_version) or "1.36"
+    number = min(int(minor.split(".")[1]) + 1, 37)
+    return plan(snapshot, to(f"1.{number}"))
+
+
+ALL = [
+    *(("recorded", name) for name in ("before", "mid", "after")),
+    *(("fixture", name) for name in FIXTURES),
+]
+
+
+@pytest.fixture(params=ALL, ids=lambda p: f"{p[0]}-{p[1]}")
+def made(request: pytest.FixtureRequest) -> Ticket:
+    kind, name = request.param
+    return ticket(name) if kind == "recorded" else of_fixture(name)
+
+
+def test_ids_are_unique_numbered_in_order_and_every_reference_exists(made: Ticket) -> None:
+    for items, letters in ((made.steps, "PIA"), (made.checks, "V"), (made.rollback, "B")):
+        ids = [item.id for item in items]
+        assert len(set(ids)) == len(ids)
+        for letter in letters:
+            numbers = [int(i.split("-")[1]) for i in ids if i.startswith(letter)]
+            assert numbers == list(range(1, len(numbers) + 1))
+    steps = {s.id for s in made.steps}
+    checks = {c.id for c in made.checks}
+    backs = {b.id for b in made.rollback}
+    findings = {f.id for f in made.findings}
+    for step in made.steps:
+        assert set(step.checks) <= checks
+        assert set(step.rollback) <= backs
+        assert set(step.findings) <= findings
+    for check in made.checks:
+        assert check.steps
+        assert set(check.steps) <= steps
+        assert set(check.findings) <= findings
+    for back in made.rollback:
+        assert set(back.undoes) <= steps
+    for finding in made.findings:
+        assert set(finding.remedy) <= steps
+        assert set(finding.checks) <= checks
+        assert set(finding.rollback) <= backs
+    assert [b.order for b in made.rollback] == list(range(1, len(made.rollback) + 1))
+
+
+def test_phases_come_in_order(made: Ticket) -> None:
+    letters = [s.id[0] for s in made.steps]
+    assert letters == sorted(letters, key="PIA".index)
+
+
+def test_every_step_that_writes_has_a_check_and_a_way_back(made: Ticket) -> None:
+    for step in made.steps:
+        assert step.go_on, step.id
+        assert step.stop, step.id
+        if any(command.runs == "write" for command in step.commands):
+            assert step.checks, (step.id, step.title)
+            assert step.rollback, (step.id, step.title)
+
+
+def test_every_blocker_has_a_remedy(made: Ticket) -> None:
+    for finding in made.findings:
+        if finding.severity == "blocking":
+            assert finding.remedy, finding.id
+    if made.decision == "do-not-start":
+        assert re.search(r"step P-\d+", made.headline)
+
+
+def test_no_placeholder_is_left_in_any_text(made: Ticket) -> None:
+    for step in made.steps:
+        for text in (
+            step.title,
+            step.why,
+            step.go_on,
+            step.stop,
+            *step.notes,
+            *(c.text for c in step.commands),
+        ):
+            assert "{{" not in text, text
+            assert not re.search(r"\{[a-z_]+\}", re.sub(r"jsonpath='[^']*'", "", text)), text
+    for back in made.rollback:
+        for text in (back.what, back.to, back.why, back.until, back.lost, *(c.text for c in back.commands)):
+            assert "{{" not in text, text
+
+
+def test_commands_are_shell(made: Ticket) -> None:
+    commands = [c.text for s in made.steps for c in s.commands] + [
+        c.text for b in made.rollback for c in b.commands
+    ]
+    commands += [c.command for c in made.checks if c.command]
+    script = "\n".join(dict.fromkeys(commands))
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "None" not in re.sub(r"effect=None", "", script)
+
+
+def test_commands_that_read_do_not_write(made: Ticket) -> None:
+    writes = re.compile(
+        r"\b(?:apply|replace|delete|create|patch|edit|drain|cordon|uncordon|set image|install|restart)\b"
+    )
+    for step in made.steps:
+        for command in step.commands:
+            if command.runs == "read" and "--dry-run" not in command.text and "kubectl" in command.text:
+                assert not writes.search(command.text), command.text
+    for check in made.checks:
+        assert not writes.search(re.sub(r"jsonpath='[^']*'", "", check.command)), check.command
+
+
+def test_nothing_is_expected_that_is_not_known_before_but_compared_with_it(made: Ticket) -> None:
+    for check in made.checks:
+        if not check.before_known and check.compare in ("same-as-before", "at-least", "at-most"):
+            assert check.expected is None
+
+
+def test_the_first_page_is_whole(made: Ticket) -> None:
+    assert made.title
+    assert made.headline
+    assert all(made.facts.values())
+    assert made.data_age
+    assert kubedata.load().digest in {item.sha256 for item in made.inputs}

@@ -1,0 +1,201 @@
+"""Plans of other shapes: several minors, many nodes, distributions, leaders."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from changegen.model.profile import ComponentTarget, Minutes, Target
+from changegen.model.snapshot import Lease, Node, Snapshot
+from changegen.model.ticket import Ticket
+from tests.plan.build import dra_profile, fixture, plan, recorded, to
+
+replace = msgspec.structs.replace
+
+
+def older(minor: int) -> Snapshot:
+    """The recorded cluster on another minor."""
+    old, new = "1.36.3", f"1.{minor}.4"
+    encoded = (
+        msgspec.json.encode(recorded("before"))
+        .replace(old.encode(), new.encode())
+        .replace(b"3.6.8", b"3.6.5")
+    )
+    return msgspec.json.decode(encoded, type=Snapshot)
+
+
+def commands(made: Ticket, phase: str) -> list[str]:
+    return [c.text for s in made.steps if s.phase == phase for c in s.commands]
+
+
+def test_several_minors_are_hops_and_nodes_are_drained_once_where_skew_allows() -> None:
+    made = plan(older(34), to("1.37.2"))
+    hops = list(dict.fromkeys(s.hop for s in made.steps if s.phase == "control-plane"))
+    assert hops == ["1.34 -> 1.35", "1.35 -> 1.36", "1.36 -> 1.37"]
+    assert [s.hop for s in made.steps if s.phase == "nodes"] == ["1.36 -> 1.37"] * 8
+    text = "\n".join(commands(made, "control-plane"))
+    for version in ("v1.35.4", "v1.36.3", "v1.37.2"):
+        assert f"sudo kubeadm upgrade apply {version}" in text
+    assert [s.nodes for s in made.steps if s.no_return] == [("cp-3",)]
+    assert next(s for s in made.steps if s.no_return).hop == "1.36 -> 1.37"
+    control = next(b for b in made.rollback if "kube-apiserver" in b.what)
+    assert control.verdict == "reversible-until"
+
+
+def test_kubelets_that_would_be_too_old_are_drained_on_the_way() -> None:
+    lagging = older(34)
+    lagging = replace(
+        lagging,
+        nodes=tuple(replace(n, kubelet_version="v1.33.5") if n.name == "gpu-1" else n for n in lagging.nodes),
+    )
+    made = plan(lagging, to("1.37.2"))
+    assert list(dict.fromkeys(s.hop for s in made.steps if s.phase == "nodes")) == [
+        "1.35 -> 1.36",
+        "1.36 -> 1.37",
+    ]
+
+
+def with_workers(count: int) -> Snapshot:
+    base = recorded("before")
+    template = next(n for n in base.nodes if n.name == "cpu-1")
+    more = tuple(replace(template, name=f"w-{n:03d}", uid=f"u{n}") for n in range(count))
+    return replace(base, nodes=(*base.nodes, *more))
+
+
+def test_many_nodes_that_meet_the_same_are_one_step() -> None:
+    made = plan(with_workers(200), dra_profile())
+    nodes = [s for s in made.steps if s.phase == "nodes"]
+    assert len(nodes) < 15
+    big = max(nodes, key=lambda s: len(s.nodes))
+    assert len(big.nodes) >= 200
+    assert any('kubectl drain "$NODE"' in c.text for c in big.commands)
+    assert all(name in "\n".join(big.notes) for name in big.nodes)
+    assert {name for s in nodes for name in s.nodes} == {n.name for n in with_workers(200).nodes}
+    assert next(c for c in made.checks if c.query and c.query.fact == "kubelet.versions").expected == (
+        "v1.37.2",
+    )
+    assert len(msgspec.json.encode(replace(made, snapshot=None))) < 400_000
+
+
+def test_minutes_come_from_the_profile_and_parallel_drains_shorten_them() -> None:
+    def minutes(**given: int) -> int:
+        made = plan(recorded("before"), to("1.37.2", minutes=Minutes(**given)))
+        return sum(s.minutes or 0 for s in made.steps if s.phase == "nodes")
+
+    assert minutes(node=10) == 80
+    assert minutes(node=20) == 160
+    big = plan(with_workers(200), to("1.37.2", minutes=Minutes(node=10, node_parallel=10)))
+    assert sum(s.minutes or 0 for s in big.steps if s.phase == "nodes") < 400
+
+
+def test_a_long_grace_period_makes_its_node_slower() -> None:
+    base = recorded("before")
+    slow = replace(
+        base,
+        pods=tuple(
+            replace(p, grace_seconds=600) if p.node == "gpu-2" and p.uses_devices else p for p in base.pods
+        ),
+    )
+    by = {s.nodes[0]: s.minutes for s in plan(slow).steps if s.phase == "nodes"}
+    assert by["gpu-2"] == 19
+    assert by["gpu-1"] == 10
+
+
+def test_the_leader_goes_last() -> None:
+    base = recorded("before")
+    holder = "cp-1_8f0c6b1e-0a5d-4c06-9c3f-1d2b3c4d5e6f"
+    leases = tuple(
+        replace(item, holder=holder) if item.name in ("kube-scheduler", "kube-controller-manager") else item
+        for item in base.leases
+    )
+    made = plan(replace(base, leases=leases))
+    control = [s for s in made.steps if s.phase == "control-plane"]
+    assert [s.nodes[0] for s in control] == ["cp-2", "cp-3", "cp-1"]
+    assert any(
+        "holds the lease of kube-controller-manager, kube-scheduler" in note for note in control[-1].notes
+    )
+    assert control[-1].no_return
+    assert isinstance(leases[0], Lease)
+
+
+def test_a_kubelet_range_leaves_nodes_alone() -> None:
+    profile = replace(
+        to("1.37.2"),
+        target=Target(kubernetes="1.37.2", components=(ComponentTarget(name="kubelet", version=">=1.36.0"),)),
+    )
+    made = plan(recorded("before"), profile)
+    assert not [s for s in made.steps if s.phase == "nodes"]
+
+
+def test_a_minor_alone_takes_the_release_of_the_data_and_says_so() -> None:
+    made = plan(recorded("before"), to("1.37"))
+    assert made.to_version == "v1.37.2"
+    assert "was chosen" in made.facts["not_known"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "control", "node"),
+    [
+        ("talos", "1.37.2", "talosctl -n talos-cp-1 upgrade-k8s --to 1.37.2", ""),
+        ("rke2", "1.34", "INSTALL_RKE2_VERSION=v1.34.4+rke2r1", "INSTALL_RKE2_TYPE=agent"),
+        ("k3s", "1.34", "INSTALL_K3S_VERSION=v1.34.4+k3s1", "sudo systemctl restart k3s-agent"),
+        (
+            "eks",
+            "1.34",
+            'aws eks update-cluster-version --name "$CLUSTER" --kubernetes-version 1.34',
+            "--nodegroup-name ng-1",
+        ),
+        ("aks", "1.34", "az aks upgrade", "az aks nodepool upgrade"),
+        ("openshift", "1.32", 'oc adm upgrade --to="$RELEASE"', '"paused":false'),
+        ("microk8s", "1.34", "snap refresh microk8s --channel=1.34/stable", "snap refresh microk8s"),
+    ],
+)
+def test_each_distribution_has_its_own_commands(name: str, target: str, control: str, node: str) -> None:
+    made = plan(fixture(name), to(target))
+    assert control in "\n".join(commands(made, "control-plane"))
+    if node:
+        assert node in "\n".join(commands(made, "nodes"))
+
+
+def test_gke_moves_node_pools_by_their_label() -> None:
+    base = recorded("before")
+    nodes: tuple[Node, ...] = tuple(
+        replace(n, labels={**n.labels, "cloud.google.com/gke-nodepool": "gpu" if "gpu" in n.name else "std"})
+        for n in base.nodes
+    )
+    gke = replace(
+        base, components=(), nodes=nodes, cluster=replace(base.cluster, distribution="gke", managed=True)
+    )
+    made = plan(gke, to("1.37.2"))
+    text = "\n".join(commands(made, "nodes"))
+    assert "--node-pool gpu" in text
+    assert "--node-pool std" in text
+    assert (
+        'gcloud container clusters upgrade "$CLUSTER" --location "$LOCATION" --master --cluster-version 1.37'
+        in "\n".join(commands(made, "control-plane"))
+    )
+    assert not any(c.query and c.query.fact == "dra.devices" for c in made.checks)
+
+
+def test_an_openshift_release_is_named_where_the_profile_names_it() -> None:
+    profile = replace(to("1.32"), target=Target(kubernetes="1.32", distribution_version="4.19.3"))
+    made = plan(fixture("openshift"), profile)
+    assert "oc adm upgrade --to=4.19.3" in "\n".join(commands(made, "control-plane"))
+
+
+def test_a_target_newer_than_the_data_is_said_and_decides_nothing() -> None:
+    made = plan(recorded("before"), to("1.38.0"))
+    assert any("newer than the data" in text for text in made.warnings)
+    assert made.decision in ("do-not-start", "cannot-tell")
+
+
+def test_a_profile_layout_moves_the_files() -> None:
+    profile = to("1.37.2")
+    layout = msgspec.structs.replace(
+        profile.layout, manifests="/srv/manifests", backup="/srv/backup", pki="/srv/pki"
+    )
+    made = plan(recorded("before"), replace(profile, layout=layout))
+    text = "\n".join(c.text for s in made.steps for c in s.commands)
+    assert "/srv/manifests" in text
+    assert "/var/backups" not in text
+    assert "cp -a /etc/kubernetes/manifests" not in text
