@@ -16,7 +16,7 @@ from changegen.collect.events import Event
 from changegen.collect.inventory import WANTED, WANTED_OPENSHIFT, Inventory
 from changegen.collect.nodes import condition_facts, node_facts
 from changegen.collect.processes import emulation_of, minimum_of, process_facts
-from changegen.collect.wire import ApiService, Namespace, Node, Pod
+from changegen.collect.wire import ApiService, Node, Pod
 from changegen.i18n import language, tr
 from changegen.model.base import UNOBSERVABLE
 from changegen.model.snapshot import (
@@ -89,7 +89,7 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
     work = workloads.workload_facts(inventory, devices.drivers, known)
     nodes = node_facts(inventory)
     api_services = _api_services(inventory)
-    uid = _uid(inventory)
+    uids = _uids(inventory)
     # Last, since decoding objects can find problems.
     wanted = options.wanted
     if detected.distribution in {"openshift", "hypershift"}:
@@ -103,6 +103,19 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
         *_component_gaps(instances, detected),
         *_endpoint_gaps(inventory),
     ]
+    if len(uids) > 1:
+        unobserved.append(
+            Unobserved(
+                what=tr("identity of the cluster"),
+                reason="malformed",
+                detail=tr(
+                    "namespace kube-system has the UIDs {uids}: the input mixes clusters",
+                    uids=", ".join(uids),
+                ),
+                failed=True,
+                remedy=tr("give the capture of one cluster"),
+            )
+        )
     notices = list(inventory.notices)
     notices.extend(
         Notice(
@@ -142,7 +155,7 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
         cluster=Cluster(
             name=name,
             name_source=name_source,
-            uid=uid,
+            uid=uids[0] if uids else "",
             server_version=server_version,
             emulation_version=emulation_of(server) if server else None,
             min_compatibility_version=minimum_of(server) if server else None,
@@ -196,15 +209,9 @@ def _name(options: Options, kubeadm: str, detected: Detected) -> tuple[str, str]
     return (kubeadm, "ConfigMap kube-system/kubeadm-config clusterName") if kubeadm else ("", "")
 
 
-def _uid(inventory: Inventory) -> str:
-    return next(
-        (
-            found.obj.metadata.uid
-            for found in inventory.all("namespaces", Namespace)
-            if found.obj.metadata.name == "kube-system"
-        ),
-        "",
-    )
+def _uids(inventory: Inventory) -> tuple[str, ...]:
+    """UIDs of namespace kube-system: the identity of a cluster, so more than one is more than one cluster."""
+    return inventory.uids("namespaces", "kube-system")
 
 
 def _api_services(inventory: Inventory) -> tuple[ApiServiceState, ...]:

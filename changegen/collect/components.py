@@ -256,7 +256,7 @@ def _belongs(component: str, namespace: str, owner: str, *, mirror: bool, labels
         if component != "etcd" or mirror or any(labels.get(key) == "etcd" for key in (*_LABELS, "app")):
             return HERE
         return ""
-    if mirror and component != "etcd":
+    if component == "kube-proxy" or (mirror and component != "etcd"):
         return HERE
     if component == "cloud-controller-manager":
         return HERE if namespace.endswith("-system") or "cloud" in namespace else ""

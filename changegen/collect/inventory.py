@@ -101,6 +101,10 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_version: str = ""
 
 
+class _Identity(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta | None = None
+
+
 class _ApiVersionEntry(msgspec.Struct, frozen=True, rename="camel"):
     group_version: str = ""
 
@@ -155,13 +159,13 @@ class _Discovery(msgspec.Struct, frozen=True):
 
 
 class _Kept:
-    """Decoded objects of one resource, each once."""
+    """Decoded objects of one resource, each name once, as an API server holds them."""
 
-    __slots__ = ("found", "names", "newest")
+    __slots__ = ("found", "mixed", "newest")
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, ...], tuple[int, Located[Any]]] = {}
-        self.names: dict[tuple[str, ...], tuple[str, str]] = {}
+        self.found: dict[tuple[str, str, str], tuple[int, str, Located[Any]]] = {}
+        self.mixed: dict[tuple[str, str, str], str] = {}
         self.newest = ""
 
     def add(self, document: Document, obj: Any) -> None:
@@ -170,21 +174,22 @@ class _Kept:
         name = getattr(meta, "name", "")
         uid = getattr(meta, "uid", "")
         version = getattr(meta, "resource_version", "")
-        key = ("uid", uid) if uid else ("name", namespace, name)
+        key = (namespace, name, "" if name else uid or document.place)
         order = int(version) if version.isdecimal() else -1
         previous = self.found.get(key)
+        if previous is not None and uid and previous[1] and uid != previous[1]:
+            self.mixed.setdefault(key, document.place)
         if previous is None or order > previous[0]:
             located = Located(obj, document.api_version, document.kind, document.place, namespace)
-            self.found[key] = (order, located)
-            self.names[key] = (namespace, name)
+            self.found[key] = (order, uid, located)
 
     def newest_of_all(self) -> str:
         return max(
-            (_newest_in(msgspec.to_builtins(found[1].obj)) for found in self.found.values()), default=""
+            (_newest_in(msgspec.to_builtins(found[2].obj)) for found in self.found.values()), default=""
         )
 
     def sorted(self) -> tuple[Located[Any], ...]:
-        return tuple(self.found[key][1] for key in sorted(self.found, key=lambda key: (self.names[key], key)))
+        return tuple(self.found[key][2] for key in sorted(self.found))
 
 
 class Inventory:
@@ -212,6 +217,7 @@ class Inventory:
         self._decoded: dict[tuple[str, Any], tuple[Located[Any], ...]] = {}
         self._eager: dict[str, type[Any]] = {}
         self._kept: dict[str, _Kept] = {}
+        self._mixed: dict[str, tuple[str, ...]] = {}
         self._apis: tuple[ServedApi, ...] | None = None
 
     @classmethod
@@ -271,8 +277,9 @@ class Inventory:
                 API versions come, see ``Located.api_version``.
             typ: a struct with a ``metadata`` that has name, namespace and uid; unknown fields are passed over.
 
-        An object is known by its uid, else by namespace and name; of two readings the one with the higher
-        resourceVersion stays, else the first. One that cannot be decoded becomes a problem and hides no other.
+        An object is known by its namespace and name; of two readings the one with the higher resourceVersion stays, else
+        the first, and two uids for one name are noticed: the input mixes readings of two times or clusters. One that
+        cannot be decoded becomes a problem and hides no other.
         """
         wanted = self._eager.get(resource)
         if wanted is not None and wanted is not typ:
@@ -287,6 +294,8 @@ class Inventory:
             else:
                 kept = self._kept.get(resource, _Kept())
             found = self._decoded[key] = kept.sorted()
+            if kept.mixed:
+                self._mixed[resource] = tuple(sorted(kept.mixed.values()))
         return cast("tuple[Located[T], ...]", found)
 
     def _keep(self, resource: str, document: Document, typ: type[Any]) -> None:
@@ -302,6 +311,18 @@ class Inventory:
             problem = document.problem(error)
             if problem not in self.problems:
                 self.problems.append(problem)
+
+    def uids(self, resource: str, name: str) -> tuple[str, ...]:
+        """UIDs under which a cluster-wide object of this name was seen, in the order read; one in a sound input."""
+        found: dict[str, None] = {}
+        for document in self._documents.get(resource, ()):
+            try:
+                meta = document.decode(_Identity).metadata
+            except DecodeProblem:
+                continue
+            if meta is not None and meta.name == name and meta.uid:
+                found[meta.uid] = None
+        return tuple(found)
 
     def has(self, resource: str) -> bool:
         """Whether at least one object of the resource is in the input."""
@@ -409,6 +430,18 @@ class Inventory:
             for problem in self.problems
             if not problem.failed and problem.reason is not Reason.STATUS_ERROR
         }
+        found.update(
+            Notice(
+                place=places[0],
+                reason="mixed-readings",
+                detail=tr(
+                    "{resource}: names with two uids: {n}; the input mixes readings of two times or two clusters, and the newer counts",
+                    resource=resource,
+                    n=len(places),
+                ),
+            )
+            for resource, places in self._mixed.items()
+        )
         return tuple(sorted(found, key=lambda notice: (notice.place, notice.reason, notice.detail)))
 
     @staticmethod

@@ -45,9 +45,28 @@ def test_without_a_uid_namespace_and_name_decide() -> None:
     assert [found.namespace for found in inventory.all("pods", Pod)] == ["x", "y"]
 
 
-def test_a_recreated_object_of_the_same_name_is_another() -> None:
-    objects = [{"metadata": {"name": "p", "namespace": "a", "uid": uid}} for uid in "12"]
-    assert len(Inventory.from_records([raw(item) for item in objects]).all("pods", Pod)) == 2
+@pytest.mark.parametrize("eager", [{}, {"pods": Pod}])
+def test_two_uids_of_one_name_are_a_mixed_input_and_the_newer_counts(eager: dict[str, type]) -> None:
+    objects = [
+        {"metadata": {"name": "p", "namespace": "a", "uid": uid, "resourceVersion": version}}
+        for uid, version in (("1", "7"), ("2", "30"), ("2", "30"))
+    ]
+    inventory = Inventory.from_records([raw(item) for item in objects], eager)
+    (found,) = inventory.all("pods", Pod)
+    assert found.obj.metadata.uid == "2"
+    assert [notice.reason for notice in inventory.notices] == ["mixed-readings"]
+
+
+def test_two_clusters_in_one_input_are_a_failed_reading() -> None:
+    spaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": uid}}
+        for uid in "ab"
+    ]
+    snapshot = build_snapshot(records(*spaces))
+    gap = next(item for item in snapshot.unobserved if item.what == "identity of the cluster")
+    assert gap.failed
+    assert "a, b" in gap.detail
+    assert build_snapshot(records(spaces[0], spaces[0])).cluster.uid == "a"
 
 
 def test_empty_lists_are_an_answer_and_absent_kinds_are_none() -> None:
