@@ -608,7 +608,7 @@ def _headline(
             missing=len(not_done),
         )
         if not_done:
-            shown = "; ".join(f"{item.what} {item.actual}".strip() for item in not_done[:4])
+            shown = "; ".join(f"{item.what} {_short(item.actual)}".strip() for item in not_done[:4])
             text += " " + tr("Not done: {items}.", items=shown)
         elif counts.get("fail", 0):
             by_id = {check.id: check.title for check in checks}
@@ -617,6 +617,11 @@ def _headline(
     if unplanned:
         text += " " + tr("Done and not planned: {n}.", n=len(unplanned))
     return text
+
+
+def _short(actual: str) -> str:
+    """An image as its tag: the headline has no room for registries."""
+    return actual.rsplit(":", 1)[-1] if "/" in actual and "," not in actual else actual
 
 
 def _times(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[str, str]:

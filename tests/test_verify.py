@@ -1,0 +1,338 @@
+"""The closing report of the recorded upgrade, and how a check is judged."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changegen import kubedata
+from changegen.errors import InputError
+from changegen.facts import Reading, Value, unknown
+from changegen.model.snapshot import Snapshot
+from changegen.model.ticket import Check, Deviation, Results
+from changegen.plan import digest_of
+from changegen.verify import Attestation, judge, verify
+from tests.plan.build import recorded, ticket
+
+replace = msgspec.structs.replace
+
+
+def report(name: str = "after") -> Results:
+    return verify(ticket(), recorded(name), data=kubedata.load())
+
+
+def line(items: tuple[Deviation, ...], what: str) -> Deviation:
+    found = [item for item in items if re.search(what, item.what)]
+    assert len(found) == 1, (what, [item.what for item in items])
+    return found[0]
+
+
+def result_of(results: Results, fact: str, **args: object) -> tuple[str, object, str]:
+    for check, result in zip(results.checks, results.results, strict=True):
+        if (
+            check.query is not None
+            and check.query.fact == fact
+            and all(check.query.args.get(k) == v for k, v in args.items())
+        ):
+            return result.result, result.actual, result.reason
+    raise AssertionError(fact)
+
+
+# ------------------------------------------------------------------------------------------------ after the upgrade
+
+
+def test_what_was_planned_and_done() -> None:
+    done = {item.what: item for item in report().done if item.code != "follows"}
+    for name, count in (
+        ("kube-apiserver", 3),
+        ("kube-scheduler", 3),
+        ("kube-controller-manager", 3),
+        ("kubelet", 8),
+    ):
+        assert (done[name].before, done[name].actual, done[name].count) == ("v1.36.3", "v1.37.2", count)
+    assert (done["etcd"].before, done["etcd"].actual, done["etcd"].count) == ("v3.6.8", "v3.7.0", 3)
+
+
+def test_what_was_planned_and_not_done() -> None:
+    missing = report().not_done
+    proxy = line(missing, "^kube-proxy$")
+    assert (proxy.actual, proxy.planned, proxy.count) == ("v1.36.3", "v1.37.2", 8)
+    dns = line(missing, "coredns")
+    assert (dns.actual, dns.planned) == (
+        "registry.k8s.io/coredns/coredns:v1.14.2",
+        "registry.k8s.io/coredns/coredns:v1.14.6",
+    )
+    config = line(missing, "kubeadm-config kubernetesVersion")
+    assert (config.actual, config.planned) == ("v1.36.3", "v1.37.2")
+    gate = line(missing, "kubeadm-config names SidecarContainers")
+    assert "the next run of kubeadm writes SidecarContainers into the manifests again" in gate.why
+    assert report().outcome == "failed"
+    assert "kube-proxy v1.36.3" in report().headline
+    assert "coredns v1.14.2" in report().headline
+
+
+def test_what_was_done_and_not_planned() -> None:
+    unplanned = report().unplanned
+    image = line(unplanned, r"^workloads: DaemonSet dra-example-driver/.*: images plugin")
+    assert image.before.endswith(":v0.2.0")
+    assert image.actual.endswith(":v0.3.0")
+    assert image.why == "its labels still say v0.2.0"
+    versions = [item for item in unplanned if "driverVersion" in item.what]
+    assert {(item.before, item.actual, item.count) for item in versions} == {
+        ("1.2.0", "1.3.0", 4),
+        ("1.1.0", "1.3.0", 2),
+    }
+    assert "generation" in line(unplanned, "^pools: gpu.example.com").what
+    gone = line(unplanned, "ml/too-big: gone")
+    assert "someone deleted it" in gone.why
+    assert not [item for item in unplanned if "kube-apiserver" in item.what or "nodes:" in item.what]
+
+
+def test_what_follows_from_the_plan_is_told_apart() -> None:
+    follows = tuple(item for item in report().done if item.code == "follows")
+    gate = line(follows, "kube-scheduler cp-3: feature gates DRADeviceTaintRules")
+    assert "kubeadm-config sets it" in gate.why
+    restarts = [item for item in follows if item.what.endswith("restarts")]
+    assert sum(item.count for item in restarts) >= 14
+    assert "created again" in line(follows, "ml/net-app: uid").why
+    status = line(follows, "nic-claim: device status")
+    assert "starts empty until the driver fills it" in status.why
+    assert "drained" in line(follows, "^pods: Deployment ml/train: replaced").why
+
+
+def test_the_checklist_is_filled_with_evidence() -> None:
+    results = report()
+    verdict, actual, reason = result_of(results, "claim.device-status")
+    assert (verdict, actual) == ("fail", {})
+    assert "read 10 s after it began" in reason
+    assert result_of(results, "workload.image", name="kube-proxy")[0] == "fail"
+    assert result_of(results, "component.running", component="etcd")[0] == "pass"
+    assert result_of(results, "api.resource", resource="devicetaintrules")[0] == "pass"
+    assert result_of(results, "dra.devices", driver="gpu.example.com")[0] == "pass"
+    assert result_of(results, "dra.attribute")[0] == "fail"
+    filled = [r for r in results.results if r.result in ("pass", "fail") and r.evidence]
+    assert len(filled) > 30
+    runtime = [r for c, r in zip(results.checks, results.results, strict=True) if c.layer == "runtime"]
+    assert {r.result for r in runtime} == {"unknown"}
+    assert results.counts["pass"] + results.counts["fail"] + results.counts["unknown"] == len(results.checks)
+
+
+def test_times_come_from_the_readings() -> None:
+    times = report().times
+    assert times["before"] < times["first_start"] <= times["last_start"] < times["after"]
+
+
+def test_the_state_after_is_assessed() -> None:
+    codes = {item.code for item in report().findings}
+    assert {"CG-LEFT-001", "CG-LEFT-002", "CG-LEFT-003", "CG-KUBEADM-001"} <= codes
+
+
+# ------------------------------------------------------------------------------------------------ half way
+
+
+def test_half_way_what_is_asked_for_is_not_proven() -> None:
+    results = report("mid")
+    for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "etcd"):
+        item = line(results.unknown, f"^{name}$")
+        assert item.subjects == (f"{name} cp-1",)
+        assert "asked for, not proven" in item.why
+    answers = line(results.unknown, "one kube-apiserver that answers")
+    assert answers.actual == "v1.37.2"
+    assert "nothing ties it to a node" in answers.why
+    waiting = line(results.not_done, "^kube-apiserver$")
+    assert waiting.subjects == ("kube-apiserver cp-2", "kube-apiserver cp-3")
+    assert not results.unplanned
+    assert results.outcome == "failed"
+    assert result_of(results, "component.running", component="kube-scheduler")[1] == {
+        "cp-1": None,
+        "cp-2": "v1.36.3",
+        "cp-3": "v1.36.3",
+    }
+
+
+def test_the_same_reading_again_has_done_nothing() -> None:
+    results = report("before")
+    assert not results.done
+    assert not results.unplanned
+    assert results.not_done
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_another_cluster_is_refused_unless_told() -> None:
+    other = replace(
+        recorded("after"),
+        cluster=replace(recorded("after").cluster, uid="11111111-2222-3333-4444-555555555555"),
+    )
+    with pytest.raises(InputError) as refused:
+        verify(ticket(), other)
+    assert refused.value.exit_code == 2
+    assert "another cluster" in str(refused.value)
+    assert verify(ticket(), other, other_cluster=True).outcome == "failed"
+
+
+def test_an_identity_that_is_not_known_is_said() -> None:
+    nameless = replace(recorded("after"), cluster=replace(recorded("after").cluster, uid=""))
+    assert line(verify(ticket(), nameless).unknown, "identity of the cluster")
+
+
+def test_an_edited_ticket_is_refused() -> None:
+    good = digest_of(ticket())
+    assert verify(ticket(), recorded("after"), approved_sha256=good.upper()).ticket_digest == good
+    edited = replace(ticket(), title="Something else")
+    with pytest.raises(InputError) as refused:
+        verify(edited, recorded("after"), approved_sha256=good)
+    assert good in str(refused.value)
+    swapped = replace(ticket(), snapshot=recorded("mid"))
+    with pytest.raises(InputError, match="edited"):
+        verify(swapped, recorded("after"))
+    with pytest.raises(InputError, match="no snapshot"):
+        verify(replace(ticket(), snapshot=None), recorded("after"))
+
+
+def test_the_digest_survives_a_round_trip() -> None:
+    again = msgspec.json.decode(msgspec.json.encode(ticket()), type=type(ticket()))
+    assert digest_of(again) == digest_of(ticket())
+    assert verify(again, recorded("after")) == verify(ticket(), recorded("after"))
+
+
+# ------------------------------------------------------------------------------------------------ green, and a change by hand
+
+
+def finished() -> Snapshot:
+    """The recorded end, with what was left behind done and what nobody planned undone."""
+    text = msgspec.json.encode(recorded("before")).decode()
+    for old, new in (
+        ("1.36.3", "1.37.2"),
+        ("3.6.8", "3.7.0"),
+        ("v1.14.2", "v1.14.6"),
+        ("DRADeviceTaintRules=true,SidecarContainers=true", "DRADeviceTaintRules=true"),
+    ):
+        text = text.replace(old, new)
+    text = re.sub(r'"SidecarContainers":true,?', "", text).replace(",}", "}")
+    moved = msgspec.json.decode(text, type=Snapshot)
+    after = recorded("after")
+    return replace(
+        moved,
+        apis=after.apis,
+        processes=after.processes,
+        captured_at=after.captured_at,
+        cluster=after.cluster,
+    )
+
+
+def test_a_finished_change_has_nothing_open_but_what_people_must_see() -> None:
+    results = verify(ticket(), finished(), data=kubedata.load())
+    failed = [(r.id, r.reason) for r in results.results if r.result == "fail"]
+    assert not failed
+    assert not results.not_done
+    assert not results.unplanned, [item.what for item in results.unplanned]
+    assert results.outcome == "incomplete"
+    attested = [Attestation(check=c.id, by="Ada", value="1") for c in results.checks if c.layer == "runtime"]
+    signed = verify(ticket(), finished(), data=kubedata.load(), evidence=attested)
+    assert signed.outcome == "passed"
+    assert signed.counts["attested"] == len(attested)
+    assert "attested by people" in signed.headline
+
+
+def test_a_change_made_by_hand_is_named() -> None:
+    done = finished()
+    tainted = replace(done.nodes[3], unschedulable=True)
+    results = verify(
+        ticket(), replace(done, nodes=(*done.nodes[:3], tainted, *done.nodes[4:])), data=kubedata.load()
+    )
+    assert line(results.unplanned, f"nodes: {tainted.name}: unschedulable")
+    assert result_of(results, "nodes.cordoned") == ("fail", (tainted.name,), f"new: {tainted.name}")
+
+
+def test_an_attestation_fills_only_what_no_reading_shows() -> None:
+    failing = next(c.id for c, r in zip(report().checks, report().results, strict=True) if r.result == "fail")
+    results = verify(ticket(), recorded("after"), evidence=[Attestation(check=failing, by="Ada")])
+    assert next(r for r in results.results if r.id == failing).result == "fail"
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+def check(compare: str, expected: Value, before: Value = None, *, known: bool = True) -> Check:
+    return Check(
+        id="V-1",
+        layer="api",
+        title="t",
+        command="c",
+        expected=expected,
+        before=before,
+        before_known=known,
+        compare=compare,
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("compare", "expected", "good", "bad"),
+    [
+        ("equals", "v1", "v1", "v2"),
+        ("equals", 0, 0, 1),
+        ("equals", (), (), ("x",)),
+        ("equals", {"a": 1}, {"a": 1}, {"a": 1, "b": 2}),
+        ("version", "v1.37.2", "v1.37.2-eks-1234567", "v1.37.1"),
+        ("version", {"a": "v1.37.2"}, {"a": "1.37.2"}, {}),
+        ("version", ("v1.37.2",), ("v1.37.2",), ("v1.36.3", "v1.37.2")),
+        ("at-least", {"a": 2}, {"a": 3, "b": 1}, {"a": 1}),
+        ("at-least", 1, 2, 0),
+        ("at-most", ("x",), (), ("x", "y")),
+        ("at-most", 1, 0, 2),
+        ("contains", ("a",), ("a", "b"), ("b",)),
+        ("filled", {"a": "x"}, {"b": "y"}, {}),
+        ("absent", None, (), ("x",)),
+        ("absent", None, "no", "yes"),
+    ],
+)
+def test_comparisons(compare: str, expected: Value, good: Value, bad: Value) -> None:
+    assert judge(check(compare, expected), Reading(value=good)) == ("pass", "")
+    verdict, reason = judge(check(compare, expected), Reading(value=bad))
+    assert verdict == "fail"
+    assert reason
+
+
+def test_same_as_before_needs_a_before() -> None:
+    assert judge(check("same-as-before", "x", "x"), Reading(value="x"))[0] == "pass"
+    assert judge(check("same-as-before", "x", "x"), Reading(value="y"))[0] == "fail"
+    assert judge(check("same-as-before", None, None, known=False), Reading(value="y"))[0] == "unknown"
+
+
+def test_a_gap_does_not_pass_and_does_not_hide_a_failure() -> None:
+    wanted = check("version", {"a": "v1.37.2", "b": "v1.37.2"})
+    gap = Reading(value={"a": None, "b": "v1.37.2"}, gaps={"a": "no status"})
+    assert judge(wanted, gap) == ("unknown", "a: no status")
+    assert judge(wanted, replace(gap, value={"a": None, "b": "v1.36.3"}))[0] == "fail"
+
+
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(),
+    st.lists(st.text()).map(tuple),
+    st.dictionaries(st.text(), st.integers()),
+)
+
+
+@given(
+    st.sampled_from(
+        ["equals", "version", "at-least", "at-most", "contains", "same-as-before", "filled", "absent"]
+    ),
+    values,
+    st.text(min_size=1),
+)
+def test_what_is_not_known_never_passes(compare: str, expected: Value, reason: str) -> None:
+    assert judge(check(compare, expected, expected), unknown(reason)) == ("unknown", reason)
+
+
+@given(st.sampled_from(["equals", "at-least", "at-most", "same-as-before"]), values)
+def test_a_value_is_what_it_is(compare: str, value: Value) -> None:
+    assert judge(check(compare, value, value), Reading(value=value))[0] == "pass"
