@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import build
+from tests.controlplane import build, scene
 from tests.controlplane.cluster import Cluster, Node, Plan, control_plane
 
 
@@ -39,6 +39,15 @@ def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
             return stack.enter_context(Cluster(plan, tmp_path_factory.mktemp(f"cluster-{plan.version}-")))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def scene_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The scene of the recorded captures on 1.36.3, with an audit log. Tests leave its drivers and workloads alone."""
+    need("1.36.3")
+    with Cluster(scene.plan("1.36.3", audit=True), tmp_path_factory.mktemp("scene-")) as cluster:
+        scene.populate(cluster)
+        yield cluster
 
 
 @pytest.fixture(scope="module", params=build.cluster_versions())
