@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from changegen.assess.apis import served_at_target
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import Context, GateState, names
+from changegen.assess.context import Context, GateState, label_of, names
 from changegen.assess.dra import index
 from changegen.i18n import tr
 from changegen.model.ticket import Evidence, FeatureRow, Finding
@@ -233,12 +234,11 @@ def _stage(ctx: Context, feature: Feature, minor: str | None) -> str:
 
 
 def _versions(ctx: Context, states: Iterable[GateState]) -> str:
+    wanted = {state.instance for state in states}
     found = {
         version.raw
-        for state in states
-        for c in ctx.of(state.component)
-        if (c.node or c.instance) in {state.node, state.instance}
-        and (version := ctx.version_of(c)) is not None
+        for kubelet in ctx.of("kubelet")
+        if label_of(kubelet) in wanted and (version := ctx.version_of(kubelet)) is not None
     }
     return names(found, 3)
 
@@ -389,8 +389,21 @@ def in_use(ctx: Context) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(found)) for name, found in used.items()}
 
 
+_rows: Final[WeakKeyDictionary[Context, tuple[FeatureRow, ...]]] = WeakKeyDictionary()
+
+
 def feature_rows(ctx: Context) -> tuple[FeatureRow, ...]:
-    """Every DRA feature with its stage at the target, whether the cluster is ready for it, and what is missing."""
+    """Every DRA feature with its stage at the target, whether the cluster is ready for it, and what is missing.
+
+    Made once for a context, in the language that is then in force.
+    """
+    found = _rows.get(ctx)
+    if found is None:
+        found = _rows[ctx] = _feature_rows(ctx)
+    return found
+
+
+def _feature_rows(ctx: Context) -> tuple[FeatureRow, ...]:
     minor = _minor(ctx)
     wanted = set(ctx.profile.features)
     rows = []
