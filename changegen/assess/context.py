@@ -23,6 +23,7 @@ from changegen.gates import (
     effective,
     forecast,
     parse_gates,
+    spec_at,
     start,
 )
 from changegen.i18n import tr
@@ -50,6 +51,7 @@ __all__ = [
     "KUBEADM_LIKE",
     "Context",
     "GateState",
+    "How",
     "SelectorError",
     "VersionWish",
     "complete",
@@ -202,6 +204,9 @@ def evidence_of(component: Component, path: str, value: str, provenance: str = "
     return Evidence(source=label_of(component), path=path, value=value, provenance=provenance)
 
 
+How = Literal["set", "default", "locked", "effective", "unobservable", "absent"]
+
+
 class GateState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one gate on one component instance, today or at the target."""
 
@@ -210,9 +215,11 @@ class GateState(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     """As `label_of` names it."""
     node: str
+    version: str = ""
+    """Version of the instance now; empty where it is not known."""
     value: bool | None
     """None: not known."""
-    how: Literal["set", "default", "locked", "effective", "unobservable", "absent"]
+    how: How
     """set: explicitly · default: the source was read and does not set it · locked: it can have no other value ·
     effective: the process said so itself · unobservable: no source tells · absent: that version has no such gate."""
 
@@ -506,46 +513,72 @@ class Context:
         key = ("effective", component, minor_of(version), msgspec.json.encode(sources))
         return self.remember(key, lambda: effective(component, version, sources, self.data))
 
+    @cached_property
+    def _classes(self) -> dict[int, int]:
+        """Instances whose gates must have the same answers get the same number: there are few kinds among thousands."""
+        numbers: dict[tuple[object, ...], int] = {}
+        found = {}
+        for component in self.snapshot.components:
+            version = self.version_of(component)
+            sources = self.sources(component)
+            key = (
+                component.component,
+                version.minor_version if version is not None else None,
+                self.stays(component),
+                None if sources is None else msgspec.json.encode(sources),
+                complete(component),
+                component.feature_gates == UNOBSERVABLE,
+                # What a process says of itself is its own.
+                id(component) if component.effective_gates is not None else 0,
+            )
+            found[id(component)] = numbers.setdefault(key, len(numbers))
+        return found
+
     def gate_state(
         self, component: Component, gate: str, at: Literal["today", "target"] = "today"
     ) -> GateState:
         """The state of one gate on one instance."""
-        value: bool | None
+        kind = self._classes.get(id(component), -id(component))
+        value, how = self.remember(("state", kind, gate, at), lambda: self._gate_value(component, gate, at))
+        version = self.version_of(component)
+        return GateState(
+            gate=gate,
+            component=component.component,
+            instance=label_of(component),
+            node=component.node or "",
+            version=version.raw if version is not None else "",
+            value=value,
+            how=how,
+        )
+
+    def _gate_value(self, component: Component, gate: str, at: str) -> tuple[bool | None, How]:
         version = self.version_of(component)
         text = version.raw if version is not None else None
         if at == "target" and not self.stays(component):
             text = self.goes_to(component.component) or text
-
-        def state(value: bool | None, how: str) -> GateState:
-            return GateState(
-                gate=gate,
-                component=component.component,
-                instance=label_of(component),
-                node=component.node or "",
-                value=value,
-                how=how,  # type: ignore[arg-type]
-            )
-
         if at == "today" and component.effective_gates is not None and gate in component.effective_gates:
-            return state(component.effective_gates[gate], "effective")
-        if text is None or component.component not in GATED or not self.data.knows(text):
+            return component.effective_gates[gate], "effective"
+        minor = minor_of(text)
+        if text is None or minor is None or component.component not in GATED or not self.data.knows(minor):
             named = component.feature_gates
             if isinstance(named, dict) and gate in named:
-                return state(named[gate], "set")
-            return state(None, "unobservable")
-        known = self.data.gates(text).get(gate)
+                return named[gate], "set"
+            return None, "unobservable"
+        known = self.data.gates(minor).get(gate)
         if known is None:
-            return state(False, "absent")
-        locked = known.specs[-1].lock
-        sources = self.sources(component)
-        if sources is None:
-            return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
-        parsed = self.parsed(component)
-        is_set = parsed is not None and gate in parsed.values
+            return False, "absent"
+        spec = spec_at(known, minor_key(minor), None, component.component)
+        unseen: tuple[bool | None, How] = (None, "unobservable")
+        if spec is not None and spec.lock:
+            unseen = (spec.default, "locked")
+        sources, parsed = self.sources(component), self.parsed(component)
+        if sources is None or parsed is None:
+            return unseen
+        is_set = gate in parsed.values
         if not complete(component) and not is_set and component.effective_gates is None:
-            return state(known.specs[-1].default, "locked") if locked else state(None, "unobservable")
+            return unseen
         value = self.effective_of(component.component, text, sources).get(gate, False)
-        return state(value, "set" if is_set else "default")
+        return value, "set" if is_set else "default"
 
     def gate_states(
         self, gate: str, components: Iterable[str] = (), at: Literal["today", "target"] = "today"

@@ -19,12 +19,12 @@ from changegen.assess.context import (
     sources_of,
 )
 from changegen.assess.seats import seats
-from changegen.gates import GateSources
+from changegen.gates import GateSources, spec_at
 from changegen.i18n import tr
 from changegen.model.profile import Accept, GateWish, NodeTaintWish
 from changegen.model.snapshot import Node, NodeTaint
 from changegen.model.ticket import Acceptance, Evidence, Finding
-from changegen.versions import minor_of
+from changegen.versions import minor_key, minor_of
 
 GATE_UNMET = Code(
     code="CG-POLICY-001",
@@ -302,7 +302,9 @@ def _stages(ctx: Context) -> Iterator[Finding]:
             known = ctx.data.gates(minor).get(gate)
             if not on or known is None:
                 continue
-            found[known.specs[-1].stage, gate].append((seat.component, seat.label))
+            spec = spec_at(known, minor_key(minor), None, seat.component)
+            if spec is not None:
+                found[spec.stage, gate].append((seat.component, seat.label))
     for (stage, gate), where in sorted(found.items()):
         rule = {"Alpha": policy.alpha, "Beta": policy.beta}.get(stage, "allowed")
         if rule == "allowed" or (rule == "named" and gate in allowed):
