@@ -178,7 +178,7 @@ def _kubeadm_finding(
         )
     elif not want:
         text = tr(
-            "{what}={has} is set on {where}, and {place} does not give it to {component}: edited by hand. The next run of kubeadm takes it away.",
+            "{what}={has} is set on {where}, and {place} does not give it to {component}: edited by hand, or by a patch that kubeadm must be given again. The next run of kubeadm takes it away.",
             where=where,
             what=what,
             has=has,

@@ -480,7 +480,7 @@ def _leases(ctx: Context) -> Iterator[Finding]:
         if found is None or not found.holder:
             continue
         host = found.holder.rsplit("_", 1)[0]
-        holder = next((c for c in ctx.of(component) if host and host in {c.node, label_of(c)}), None)
+        holder = next((c for c in ctx.of(component) if host and host in _names_of(ctx, c)), None)
         late = _stale(found, captured) is True
         if holder is not None:
             text = tr("{where} leads {component}.", where=label_of(holder), component=component)
@@ -509,6 +509,13 @@ def _leases(ctx: Context) -> Iterator[Finding]:
             severity="warning" if late else None,
             preexisting=late,
         )
+
+
+def _names_of(ctx: Context, component: Component) -> set[str]:
+    """Host names under which an instance may hold a lease: its node's, and the Pod's where it has no host network."""
+    node = ctx.nodes.get(component.node or "")
+    known = {component.node or "", (component.instance or "").rpartition("/")[2]}
+    return (known | {node.hostname} if node is not None else known) - {""}
 
 
 # --------------------------------------------------------------------------------------------------------- nodes

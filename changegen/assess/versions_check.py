@@ -71,7 +71,8 @@ DOWNGRADE = Code(
     code="CG-VERSION-007",
     title="Target older than what runs",
     severity="blocking",
-    meaning="The target is older than a running kube-apiserver. Going back is no upgrade: storage versions, etcd and gates "
+    others=("warning",),
+    meaning="The target is older than a running kube-apiserver (blocking where it is an older minor). Going back is no upgrade: storage versions, etcd and gates "
     "decide whether it works at all.",
     remedy="Use the rollback steps of the ticket that brought the cluster here.",
 )
@@ -278,6 +279,7 @@ def _target(ctx: Context) -> Iterator[Finding]:
             component="kube-apiserver",
             instances=[label_of(c) for c in ctx.of("kube-apiserver") if ctx.version_of(c) == newest],
             name=minor,
+            severity="warning" if minor == newest.minor_version else None,
         )
 
 
@@ -411,8 +413,12 @@ def _release(text: str) -> str:
 
 
 def _behind(component: Component, wish: VersionWish) -> bool:
-    have = component.running_version or component.version
-    return wish.satisfied(have) is False
+    have = try_version(component.running_version or component.version)
+    if have is None or wish.version is None or wish.satisfied(have) is not False:
+        return False
+    if wish.any_patch:
+        return (have.major, have.minor) <= (wish.version.major, wish.version.minor)
+    return (compare(have, wish.version) or 0) < 0
 
 
 def _kubeadm(ctx: Context) -> Iterator[Finding]:
