@@ -979,9 +979,11 @@ def k0s_gates(inventory: Inventory) -> dict[str, GateSource]:
     place = ""
     for located in inventory.all("clusterconfigs.k0s.k0sproject.io", wire.Custom):
         place = f"ClusterConfig {located.obj.metadata.name} spec.featureGates"
-        for gate in (located.obj.spec or {}).get("featureGates") or ():
-            if isinstance(gate, dict) and isinstance(gate.get("name"), str):
-                for component in gate.get("components") or _K0S_COMPONENTS:
+        for gate in _mappings((located.obj.spec or {}).get("featureGates")):
+            named = gate.get("components")
+            components = named if isinstance(named, list) and named else _K0S_COMPONENTS
+            if isinstance(gate.get("name"), str):
+                for component in components:
                     out.setdefault(str(component), {})[gate["name"]] = bool(gate.get("enabled"))
     return {
         component: GateSource(
@@ -1029,7 +1031,7 @@ def openshift_facts(
             facts["desired"] = str(desired.get("version", ""))
         if isinstance(spec.get("channel"), str):
             facts["channel"] = spec["channel"]
-        history = [entry for entry in status.get("history") or () if isinstance(entry, dict)]
+        history = _mappings(status.get("history"))
         if history:
             facts["state"] = str(history[0].get("state", ""))
         done = [str(entry.get("version", "")) for entry in history if entry.get("state") == "Completed"]
@@ -1067,16 +1069,19 @@ def openshift_facts(
     return facts, gates, tuple(missing)
 
 
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    """The mappings of a list; empty for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def _feature_gate_entries(entries: Any) -> dict[str, dict[str, bool]]:
     out: dict[str, dict[str, bool]] = {}
-    for entry in entries or ():
-        if not isinstance(entry, dict):
-            continue
+    for entry in _mappings(entries):
         gates: dict[str, bool] = {}
         for field, value in (("disabled", False), ("enabled", True)):
-            for gate in entry.get(field) or ():
-                if isinstance(gate, dict) and gate.get("name"):
-                    gates[str(gate["name"])] = value
+            gates.update(
+                (str(gate["name"]), value) for gate in _mappings(entry.get(field)) if gate.get("name")
+            )
         out[str(entry.get("version", ""))] = dict(sorted(gates.items()))
     return out
 

@@ -15,6 +15,7 @@ import msgspec
 
 from changegen.collect.documents import (
     KUBELET_CONFIGZ,
+    RESOURCES,
     VERSION_INFO,
     DecodeProblem,
     Document,
@@ -175,7 +176,7 @@ class _Kept:
         uid = getattr(meta, "uid", "")
         version = getattr(meta, "resource_version", "")
         key = (namespace, name, "" if name else uid or document.place)
-        order = int(version) if version.isdecimal() else -1
+        order = int(version) if version.isdecimal() and len(version) < 20 else -1
         previous = self.found.get(key)
         if previous is not None and uid and previous[1] and uid != previous[1]:
             self.mixed.setdefault(key, document.place)
@@ -308,9 +309,7 @@ class Inventory:
         try:
             kept.add(document, document.decode(typ))
         except DecodeProblem as error:
-            problem = document.problem(error)
-            if problem not in self.problems:
-                self.problems.append(problem)
+            self._complain(document.problem(error))
 
     def uids(self, resource: str, name: str) -> tuple[str, ...]:
         """UIDs under which a cluster-wide object of this name was seen, in the order read; one in a sound input."""
@@ -460,10 +459,18 @@ class Inventory:
         """(node, kubelet configuration, place) of every configz; the node is empty where nothing says."""
         out = []
         for document in self._configz:
-            plain = document.plain()
+            try:
+                plain = document.plain()
+            except DecodeProblem as error:
+                self._complain(document.problem(error))
+                continue
             inner = plain.get("kubeletconfig", plain)
             out.append((document.subject, inner if isinstance(inner, dict) else {}, document.place))
         return tuple(out)
+
+    def _complain(self, problem: Problem) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _raw_documents(self, documents: list[Document], typ: type[T]) -> tuple[Located[T], ...]:
         out = []
@@ -479,9 +486,7 @@ class Inventory:
                     )
                 )
             except DecodeProblem as error:
-                problem = document.problem(error)
-                if problem not in self.problems:
-                    self.problems.append(problem)
+                self._complain(document.problem(error))
         return tuple(out)
 
     @property
@@ -640,7 +645,9 @@ def _remedy(what: str, reason: str) -> str:
     if reason == "forbidden":
         return tr("Grant the right to list {what}, then read again", what=what)
     if reason == "not-in-capture":
-        return f"kubectl get {what} -A -o json"
+        plural = what.partition(".")[0]
+        everywhere = " -A" if RESOURCES.get(plural, ("", "", True))[2] else ""
+        return f"kubectl get {what}{everywhere} -o json"
     return ""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from changegen.collect.configmaps import Configuration, gate_source_of_map, read_config_maps
 from changegen.collect.inventory import Inventory
@@ -132,3 +134,42 @@ def test_other_config_maps_are_not_looked_into() -> None:
     )
     assert config.facts == ()
     assert config.unobserved == ()
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    [
+        "featureGates",
+        "apiServer",
+        "extraArgs",
+        "etcd",
+        "local",
+        "external",
+        "dns",
+        "clusterName",
+        "kubernetesVersion",
+        "apiServerArguments",
+        "extendedArguments",
+        "staticPodPath",
+        "mode",
+        "kind",
+        "name",
+        "value",
+    ]
+)
+
+
+@given(st.dictionaries(FIELDS, ANYTHING | st.dictionaries(FIELDS, ANYTHING, max_size=3), max_size=6))
+def test_no_content_makes_it_fail(content: dict[str, object]) -> None:
+    text = json.dumps(content)
+    read(
+        config_map("kubeadm-config", {"ClusterConfiguration": text}),
+        config_map("kubelet-config", {"kubelet": text}),
+        config_map("worker-config-default-1.36", {"kubeletConfiguration": text}),
+        config_map("kube-proxy", {"config.conf": text + "\n# KubeProxyConfiguration"}),
+        config_map("config", {"config.yaml": text}, namespace="openshift-kube-apiserver"),
+    )
