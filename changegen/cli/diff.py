@@ -218,15 +218,12 @@ def _missing(found: Comparison) -> Iterator[tuple[str, list[str]]]:
     }
     for side, head in heads.items():
         rows = [n for n in found.not_comparable if n.side == side]
-        if side == "both":
-            by_reason: dict[str, list[str]] = {}
-            for row in rows:
+        lines = [f"{row.area}: {row.what} ({row.reason})" for row in rows if row.area != "reading"]
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if row.area == "reading":
                 by_reason.setdefault(row.reason, []).append(row.what)
-            lines = [f"{', '.join(what)} ({reason})" for reason, what in by_reason.items()]
-        else:
-            lines = [
-                f"{'' if row.area == 'reading' else row.area + ': '}{row.what} ({row.reason})" for row in rows
-            ]
+        lines += [f"{', '.join(what)} ({reason})" for reason, what in by_reason.items()]
         if lines:
             yield head, lines
 
@@ -277,11 +274,13 @@ def as_markdown(found: Comparison) -> str:
         ]
         for subjects, changes in groups:
             for change in changes:
+                whole = isinstance(change.before, dict) and isinstance(change.after, dict)
+                after = _moved(change.before, change.after) if whole else _value(change.after)
                 cells = [
                     markdown(subjects) + (f" ({change.count})" if change.count > 3 else ""),
                     markdown_code(" ".join(change.path)) if change.path else "",
-                    "" if change.kind == "added" else markdown_code(_value(change.before)),
-                    "gone" if change.kind == "removed" else markdown_code(_value(change.after)),
+                    "" if whole or change.kind == "added" else markdown_code(_value(change.before)),
+                    "gone" if change.kind == "removed" else markdown_code(after),
                     markdown(change.note),
                 ]
                 if change.kind == "added" and change.after is None:
