@@ -130,11 +130,32 @@ def _shape(pod: PodUse) -> _Shape:
     return _Shape(tuple(sorted(pod.node_selector.items())), pod.tolerations)
 
 
+_Signature = tuple[str, str, tuple[str, ...], tuple[Toleration, ...]]
+
+
+def _signature(need: Need) -> _Signature:
+    """What decides which devices satisfy a need, their number aside."""
+    return (need.resource, need.class_name, need.selectors, need.tolerations)
+
+
+class _Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Free devices for Pods of one kind."""
+
+    open: dict[str, int]
+    """Node -> devices that the Pods could get there."""
+    total: int
+    closed: dict[str, dict[str, int]]
+    """Why not -> node -> devices."""
+    partitioned: bool
+    """Some of them are partitions of one device."""
+
+
 class Simulation:
     """Free devices of a snapshot, and what fits where."""
 
     def __init__(self, at: DeviceIndex) -> None:
         self.at = at
+        self._outlooks: dict[frozenset[tuple[_Shape, _Signature]], _Outlook] = {}
         self._by_needs: dict[tuple[object, ...], list[str]] = {}
         self._eligible: dict[_Shape, dict[str, str]] = {}
         self._free: dict[
@@ -317,9 +338,14 @@ class Simulation:
         bare = [pod for pod in here if not comes_back(pod.owner)]
         return tuple(self._row(node, resource, movers, left, bare) for resource in _resources(movers))
 
+    @cached_property
+    def rows(self) -> tuple[CapacityRow, ...]:
+        """One node out, for every node that has Pods with devices; in the language in force when first asked."""
+        return tuple(row for node in self.users_by_node for row in self.node_out(node))
+
     def _candidates(self, needs: tuple[Need, ...]) -> list[str]:
         """Nodes with something of the scarcest need: the fewest there are."""
-        key = tuple((n.resource, n.class_name, n.selectors, n.tolerations) for n in needs)
+        key = tuple(_signature(need) for need in needs)
         found = self._by_needs.get(key)
         if found is None:
             found = self._by_needs[key] = self._with_devices(needs)
@@ -356,32 +382,19 @@ class Simulation:
         bare: list[PodUse],
     ) -> CapacityRow:
         concerned = [(pod, need) for pod, needs in movers for need in needs if need.resource == resource]
-        open_devices: dict[str, int] = {}
-        closed: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for pod, need in concerned:
-            obstacles = self.obstacles(pod)
-            for name in self._candidates((need,)):
-                amount = self.available(name, need)
-                if name == node or not amount:
-                    continue
-                why = obstacles.get(name, tr("not among the nodes read"))
-                if why:
-                    closed[why][name] = max(amount, closed[why].get(name, 0))
-                else:
-                    open_devices[name] = max(amount, open_devices.get(name, 0))
-        for nodes in closed.values():
-            for name in [n for n in nodes if n in open_devices]:
-                del nodes[name]
-        reasons = [
-            tr("{n} free on {nodes} {why}", n=sum(nodes.values()), nodes=names(nodes), why=why)
-            for why, nodes in sorted(closed.items())
-            if nodes
-        ]
+        outlook = self._outlook(concerned)
+        reasons = []
+        for why, found in sorted(outlook.closed.items()):
+            nodes = {name: n for name, n in found.items() if name != node}
+            if nodes:
+                reasons.append(
+                    tr("{n} free on {nodes} {why}", n=sum(nodes.values()), nodes=names(nodes), why=why)
+                )
         if bare:
             reasons.append(tr("{n} Pods without a controller do not come back", n=len(bare)))
         if any(pod.has_affinity for pod, _ in concerned):
             reasons.append(tr("affinity of Pods was not looked at"))
-        if any(self._partitioned(need) for _, need in concerned):
+        if outlook.partitioned:
             reasons.append(tr("free partitions of one device may exclude each other"))
         waiting = {
             (pod.namespace, pod.name) for pod, needs in left if any(n.resource == resource for n in needs)
@@ -390,11 +403,43 @@ class Simulation:
             node=node,
             resource=resource,
             displaced=sum(need.amount for _, need in concerned),
-            free_elsewhere=sum(open_devices.values()),
+            free_elsewhere=outlook.total - outlook.open.get(node, 0),
             pending=len(waiting),
             why="; ".join(reasons),
             pods=tuple(sorted({f"{pod.namespace}/{pod.name}" for pod, _ in concerned})),
         )
+
+    def _outlook(self, concerned: list[tuple[PodUse, Need]]) -> _Outlook:
+        """Free devices by node for these Pods together, in reach or not; made once for Pods and needs of one kind."""
+        kinds = {(_shape(pod), _signature(need)): (pod, need) for pod, need in concerned}
+        key = frozenset(kinds)
+        found = self._outlooks.get(key)
+        if found is not None:
+            return found
+        reach: dict[str, int] = {}
+        closed: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for pod, need in kinds.values():
+            obstacles = self.obstacles(pod)
+            for name in self._candidates((need,)):
+                amount = self.available(name, need)
+                if not amount:
+                    continue
+                why = obstacles.get(name, tr("not among the nodes read"))
+                if why:
+                    closed[why][name] = max(amount, closed[why].get(name, 0))
+                else:
+                    reach[name] = max(amount, reach.get(name, 0))
+        found = self._outlooks[key] = _Outlook(
+            open=reach,
+            total=sum(reach.values()),
+            partitioned=any(self._partitioned(need) for _, need in kinds.values()),
+            closed={
+                why: left
+                for why, nodes in closed.items()
+                if (left := {name: n for name, n in nodes.items() if name not in reach})
+            },
+        )
+        return found
 
     def _partitioned(self, need: Need) -> bool:
         return any(
@@ -433,8 +478,7 @@ def simulation(ctx: Context) -> Simulation:
 
 def capacity_rows(ctx: Context) -> tuple[CapacityRow, ...]:
     """One node out, for every node that has Pods with devices."""
-    made = simulation(ctx)
-    return tuple(row for node in made.users_by_node for row in made.node_out(node))
+    return simulation(ctx).rows
 
 
 # ------------------------------------------------------------------------------------------------------------- blast
