@@ -154,7 +154,9 @@ def findings(ctx: Context) -> Iterator[Finding]:
         yield from _moves(ctx, seen, lowest, target)
     base = ctx.data.base_versions(ctx.target_minor) if ctx.target_minor and ctx.target_minor_known else None
     minimum = try_version(kubernetes_release(base.etcd_minimum, "etcd")) if base is not None else None
-    if minimum is not None and (target is None or external) and (compare(lowest, minimum) or 0) < 0:
+    # A distribution that runs etcd itself moves it with its own release.
+    unmoved = bool(external) or (target is None and ctx.snapshot.cluster.distribution == "unknown")
+    if minimum is not None and unmoved and (compare(lowest, minimum) or 0) < 0:
         yield finding(
             FLOOR,
             tr(

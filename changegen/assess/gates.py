@@ -312,6 +312,15 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
             minor=stop.minor,
             message=message,
         )
+    elif kind == "unknown" and ctx.data.gate(problem.gate) is not None:
+        text = tr(
+            "{setting} is set on {where}; {minor} does not have this gate: {component} exits with {message}.",
+            setting=setting,
+            where=where,
+            minor=stop.minor,
+            component=component,
+            message=message,
+        )
     elif kind == "unknown":
         text = tr(
             "{setting} is set on {where}; no known version of {component} has this gate: {minor} exits with {message}.",
@@ -365,7 +374,7 @@ def _hint(ctx: Context, problem: GateProblem) -> str:
             "{gate} is a gate of kubeadm itself and belongs into featureGates of ClusterConfiguration.",
             gate=problem.gate,
         )
-    if problem.kind == "unknown":
+    if problem.kind == "unknown" and ctx.data.gate(problem.gate) is None:
         wanted = problem.gate.lower()
         close = next((name for name in ctx.data.gate_names if name.lower() == wanted), None)
         if close is not None:

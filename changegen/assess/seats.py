@@ -158,8 +158,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
     """What would keep a component from starting, at today's minor and at each one of the way; first minor each."""
-    if ctx.foreign_gates and _by_operator(seat):
-        # Each release's operators write the gates anew: what this one sets says nothing of the next.
+    if ctx.foreign_gates:
+        # OpenShift's operators write the gates of each release anew: what this one sets says nothing of the next.
         return ()
     today = minor_of(seat.today)
     target = minor_of(seat.target)
@@ -180,8 +180,6 @@ def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
         problems = list(ctx.start_of(seat.component, version, seat.sources).problems)
         problems += _behind(ctx, seat, version, problems)
         for problem in problems:
-            if ctx.foreign_gates and problem.kind in {"unknown", "removed"}:
-                continue
             # A gate that is locked in one minor and gone in the next is one fault with one remedy.
             key = ("gate", problem.gate) if problem.gate else (problem.kind, problem.message)
             found.setdefault(key, Stop(minor=minor, today=minor == today, problem=problem))
@@ -192,12 +190,6 @@ def stops(ctx: Context, seat: Seat) -> tuple[Stop, ...]:
                 minor=today or "", today=True, problem=GateProblem(kind="malformed", message=message)
             )
     return tuple(found.values())
-
-
-def _by_operator(seat: Seat) -> bool:
-    """Whether the gates do not stand on a command line, but in what an operator renders from a FeatureGate."""
-    sources = seat.instance.gate_sources[:1] if seat.instance is not None else ()
-    return seat.config is not None or any(s.provenance not in {"pod spec", "configz"} for s in sources)
 
 
 def _behind(ctx: Context, seat: Seat, version: str, problems: list[GateProblem]) -> list[GateProblem]:

@@ -30,6 +30,7 @@ from changegen.assess.policy import covers
 from changegen.assess.seats import seats, stops
 from changegen.gates import GateSources, start
 from changegen.model.profile import Accept, ComponentTarget, FeatureGates, GateWish, Target
+from changegen.model.snapshot import Cluster
 from changegen.model.ticket import Finding, Subject
 from tests.assess.build import (
     DATA,
@@ -346,6 +347,22 @@ def test_five_thousand_nodes_are_judged_quickly() -> None:
     assert len(found) < 60
     assert len(rows) > 10_000
     assert len(msgspec.json.encode(found)) < 2_000_000
+
+
+def test_what_openshift_writes_for_one_release_blocks_not_the_next() -> None:
+    parts = [pod(flags="DynamicResourceAllocation=false,AdminNetworkPolicy=true", version="v1.34.4")]
+    there = run(cluster(*parts, cluster=Cluster(distribution="openshift")))
+    assert not [f for f in there.findings if f.code in BLOCKING_GATES]
+    assert {f.code for f in run(cluster(*parts)).findings} & BLOCKING_GATES
+
+
+def test_a_gate_that_an_older_target_has_not_yet_is_called_so() -> None:
+    found = run(cluster(pod(version="v1.37.2", flags="DRAListTypeAttributes=true")), profile("1.35.4"))
+    item = of(found, "CG-GATE-001")[0]
+    assert "1.35 does not have this gate" in item.message
+    assert "case-sensitive" not in item.message
+    typo = run(cluster(pod(flags="sidecarcontainers=true")))
+    assert "There is a gate SidecarContainers" in of(typo, "CG-GATE-001")[0].message
 
 
 def test_seats_are_of_this_cluster_unless_it_only_hosts() -> None:
