@@ -112,6 +112,18 @@ class Flip(msgspec.Struct, kw_only=True):
     minor: str = ""
 
 
+def concerns(ctx: Context, row: GateForecast, component: str) -> bool:
+    """Whether a change of a gate is felt in a component.
+
+    The gates of the API server's library are linked into every component and asked by its code there too, but only
+    kube-apiserver serves an API.
+    """
+    history = ctx.data.gate(row.gate)
+    if history is not None and history.by_minor[history.last].origin in {"apiserver", "apiextensions"}:
+        return component == "kube-apiserver"
+    return not row.components or component in row.components
+
+
 def flips(ctx: Context) -> dict[str, Flip]:
     """Default changes by gate, on instances of components that read the gate and do not set it."""
     found: dict[str, Flip] = {}
@@ -122,7 +134,7 @@ def flips(ctx: Context) -> dict[str, Flip]:
         forecast = ctx.forecast(seat.component, seat.today, seat.target, seat.sources)
         labels = [other.label for other in alike]
         for row in forecast.gates:
-            if not row.changes_value or (row.components and seat.component not in row.components):
+            if not row.changes_value or not concerns(ctx, row, seat.component):
                 continue
             flip = found.setdefault(
                 row.gate,
@@ -315,7 +327,7 @@ def _forecast_row(ctx: Context, seat: Seat, gate: GateForecast, minor: str) -> F
     is_set = gate.set_value is not None
     if effect is None or (effect == "unchanged" and not is_set):
         return None
-    reads = not gate.components or seat.component in gate.components
+    reads = concerns(ctx, gate, seat.component)
     if not is_set and not gate.blocking and not (seat.complete and reads):
         return None
     how = tr("set") if is_set else tr("default")
