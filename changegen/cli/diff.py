@@ -274,8 +274,9 @@ def as_markdown(found: Comparison) -> str:
         ]
         for subjects, changes in groups:
             for change in changes:
-                whole = isinstance(change.before, dict) and isinstance(change.after, dict)
-                after = _moved(change.before, change.after) if whole else _value(change.after)
+                after, whole = _value(change.after), False
+                if isinstance(change.before, dict) and isinstance(change.after, dict):
+                    after, whole = _moved(change.before, change.after), True
                 cells = [
                     markdown(subjects) + (f" ({change.count})" if change.count > 3 else ""),
                     markdown_code(" ".join(change.path)) if change.path else "",

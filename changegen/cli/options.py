@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -322,7 +322,8 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
         from changegen.store import write_bytes
 
         write_bytes(str(output), content)
-        note(f"wrote {output} ({len(content):,} bytes)")
+        if not _quiet():
+            note(f"wrote {output} ({len(content):,} bytes)")
         return
     if binary and is_terminal():
         raise click.UsageError("this format is not for a terminal: give -o FILE")
@@ -346,18 +347,25 @@ def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
     from changegen.store import decode_snapshot
 
     stored: list[SnapshotFile] = []
-    records: list[Record] = []
-    for record in read_input(list(paths)):
-        if isinstance(record, SnapshotFile):
-            stored.append(record)
-        else:
-            records.append(record)
+    documents = 0
+
+    def records() -> Iterator[Record]:
+        # One pass: a large capture is decoded as it comes and not held twice.
+        nonlocal documents
+        for record in read_input(list(paths)):
+            if isinstance(record, SnapshotFile):
+                stored.append(record)
+            else:
+                documents += isinstance(record, Document)
+                yield record
+
+    description = ", ".join("stdin" if path == "-" else Path(path).resolve().name for path in paths)
+    snapshot = build_snapshot(
+        records(), Options(description=description, captured_at=cluster.captured_at or "")
+    )
     if not stored:
-        description = ", ".join("stdin" if path == "-" else Path(path).resolve().name for path in paths)
-        return build_snapshot(
-            records, Options(description=description, captured_at=cluster.captured_at or "")
-        )
-    if len(stored) > 1 or any(isinstance(record, Document) for record in records):
+        return snapshot
+    if len(stored) > 1 or documents:
         raise InputError(
             "a snapshot stands for a whole cluster: give it alone",
             where=", ".join(file.place for file in stored),
@@ -380,6 +388,10 @@ def live_options(cluster: ClusterOptions) -> LiveOptions:
 
 
 def _read_live(cluster: ClusterOptions) -> Snapshot:
+    from itertools import chain
+
+    import msgspec
+
     from changegen.collect import Options, api, build_snapshot
     from changegen.model.snapshot import Unobserved
 
@@ -390,30 +402,32 @@ def _read_live(cluster: ClusterOptions) -> Snapshot:
             click.echo(f"\r\x1b[2Kreading {plain(text)[:80]}", err=True, nl=False)
 
     opened = api.open_cluster(live_options(cluster), progress=progress)
-    try:
-        records = list(opened.records())
-    finally:
-        if shown:
-            click.echo("\r\x1b[2K", err=True, nl=False)
     not_asked = Unobserved(
         what="kubelet configz",
         reason="not-asked",
         detail="The kubelets' effective configuration was not asked for",
         remedy="--configz (needs get nodes/proxy)",
     )
-    return build_snapshot(
-        records,
-        Options(
-            kind="live",
-            description=opened.description,
-            captured_at=cluster.captured_at or opened.captured_at,
-            captured_at_source="given" if cluster.captured_at else "clock",
-            cluster_name=opened.context,
-            cluster_name_source="kubeconfig context",
-            requests=opened.requests,
-            not_asked=() if cluster.configz else (not_asked,),
-        ),
-    )
+    try:
+        records = opened.records()
+        first = next(records)  # from now on the server's time is known
+        snapshot = build_snapshot(
+            chain((first,), records),
+            Options(
+                kind="live",
+                description=opened.description,
+                captured_at=cluster.captured_at or opened.captured_at,
+                captured_at_source="given" if cluster.captured_at else "clock",
+                cluster_name=opened.context,
+                cluster_name_source="kubeconfig context",
+                not_asked=() if cluster.configz else (not_asked,),
+            ),
+        )
+    finally:
+        if shown:
+            click.echo("\r\x1b[2K", err=True, nl=False)
+    source = msgspec.structs.replace(snapshot.source, requests=opened.requests)
+    return msgspec.structs.replace(snapshot, source=source)
 
 
 def _quiet() -> bool:

@@ -17,7 +17,7 @@ import re
 import threading
 import time
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -312,7 +312,8 @@ class Cluster:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="changegen") as pool:
             jobs = self._jobs(served, groups_read, pool)
             try:
-                for label, job in jobs:
+                while jobs:
+                    label, job = jobs.popleft()  # what was handed over is not held here
                     self._progress(label)
                     for record in job.result():
                         # /version and /readyz are for everybody
@@ -404,8 +405,8 @@ class Cluster:
 
     def _jobs(
         self, served: Served, groups_read: bool, pool: ThreadPoolExecutor
-    ) -> list[tuple[str, Future[list[Record]]]]:
-        jobs: list[tuple[str, Future[list[Record]]]] = []
+    ) -> deque[tuple[str, Future[list[Record]]]]:
+        jobs: deque[tuple[str, Future[list[Record]]]] = deque()
         openshift = "config.openshift.io" in served
         for resource in rbac.RESOURCES:
             version = _version_to_read(resource, served, groups_read=groups_read)
