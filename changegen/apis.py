@@ -12,7 +12,17 @@ from typing import Literal
 
 import msgspec
 
-from changegen.gates import Alternative, GateSources, effective, go_parse_bool, go_quote, versions_in_force
+from changegen.gates import (
+    Alternative,
+    GateProblem,
+    GateSources,
+    StartVerdict,
+    effective,
+    go_parse_bool,
+    go_quote,
+    start,
+    versions_in_force,
+)
 from changegen.kubedata import Api, KubernetesData, load
 from changegen.versions import Version, minor_key, minor_of
 
@@ -26,6 +36,7 @@ __all__ = [
     "parse_runtime_config",
     "runtime_config",
     "served_apis",
+    "start_apiserver",
     "stored_versions",
 ]
 
@@ -56,7 +67,13 @@ class ApiResource(msgspec.Struct, frozen=True, order=True):
 
 
 ProblemKind = Literal[
-    "unknown-group", "unknown-version", "invalid-key", "invalid-value", "only-all-false", "not-introduced"
+    "unknown-group",
+    "unknown-version",
+    "invalid-key",
+    "invalid-value",
+    "only-all-false",
+    "flow-control-off",
+    "not-introduced",
 ]
 
 
@@ -78,6 +95,8 @@ class RuntimeConfigVerdict(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[RuntimeConfigProblem, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     """The ways in which it can report the first faults; see `changegen.gates.Alternative`."""
+    validation: bool = False
+    """The faults are found when options are validated, together with those of `changegen.gates.start` at that stage."""
     served: frozenset[ApiResource] = frozenset()
     without_effect: tuple[str, ...] = ()
     """Keys that turn on what has no kind left: accepted, and nothing is served for them."""
@@ -98,6 +117,21 @@ def parse_runtime_config(values: Collection[str]) -> dict[str, str]:
             if item:
                 key, _, text = item.partition("=")
                 found[key.strip()] = text.strip()
+    return found
+
+
+def _completed(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Options.Complete (pkg/controlplane/apiserver/options/options.go): the old spellings of the core group.
+
+    `v1`, `api/v1` and each of their resources all mean the whole core group; `api/legacy` means nothing. Where several
+    of them stand together, kube-apiserver takes any; here it is the last.
+    """
+    found = {}
+    for key, value in overrides.items():
+        if key in {"v1", "api/v1"} or key.startswith(("v1/", "api/v1/")):
+            found["/v1"] = value
+        elif key != "api/legacy":
+            found[key] = value
     return found
 
 
@@ -139,6 +173,8 @@ def runtime_config(
     values: Collection[str] = (),
     gates: GateSources | None = None,
     data: KubernetesData | None = None,
+    *,
+    priority_and_fairness: bool = True,
 ) -> RuntimeConfigVerdict:
     """What kube-apiserver of this version makes of --runtime-config.
 
@@ -147,6 +183,7 @@ def runtime_config(
         values: one item for each time the flag is given.
         gates: gates and emulated version of the same instance; defaults where None.
         data: the Kubernetes data; the shipped one by default.
+        priority_and_fairness: --enable-priority-and-fairness, which needs its API.
     """
     data = data or load()
     minor = minor_of(version)
@@ -154,10 +191,12 @@ def runtime_config(
         return RuntimeConfigVerdict(starts=None, reason=f"the data has no Kubernetes {minor or version}")
     sources = gates or GateSources()
     facts = data.minor(minor)
-    overrides = parse_runtime_config(values)
+    overrides = _completed(parse_runtime_config(values))
     problems = _validate(minor, overrides, facts.groups, data)
+    if priority_and_fairness:
+        problems += _flow_control(overrides)
     if problems:
-        return _stopped(problems, one_of=False)
+        return _invalid(problems)
     config = _Config(facts.versions)
     for key, pattern in _MATCHERS.items():
         if key in overrides:
@@ -202,6 +241,77 @@ def _stopped(problems: list[RuntimeConfigProblem], *, one_of: bool) -> RuntimeCo
     # Keys are a map: where the first fault ends the walk, any of them can be the first.
     alternative = Alternative(one_of=messages) if one_of else Alternative(every=messages)
     return RuntimeConfigVerdict(starts=False, problems=tuple(problems), alternatives=(alternative,))
+
+
+def _invalid(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
+    """Options.Validate tells all its faults, but of keys with a wrong shape only the first that it meets."""
+    shapes = frozenset(problem.message for problem in problems if problem.kind == "invalid-key")
+    others = frozenset(problem.message for problem in problems) - shapes
+    return RuntimeConfigVerdict(
+        starts=False,
+        problems=tuple(problems),
+        alternatives=(Alternative(every=others, one_of=shapes),),
+        validation=True,
+    )
+
+
+def _flow_control(overrides: Mapping[str, str]) -> list[RuntimeConfigProblem]:
+    """ValidateAPIPriorityAndFairness (pkg/controlplane/apiserver/options/validation.go): the first that decides."""
+    written = ",".join(sorted(f"{key}={value}" for key, value in overrides.items()))
+    for key in ("flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"):
+        if f"{key}=false" in written:
+            message = f"--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
+            return [RuntimeConfigProblem(kind="flow-control-off", key=key, message=message)]
+        if f"{key}=true" in written:
+            break
+    return []
+
+
+def start_apiserver(
+    version: str | Version,
+    sources: GateSources,
+    values: Collection[str] = (),
+    data: KubernetesData | None = None,
+    *,
+    priority_and_fairness: bool = True,
+    foreign_gates: bool = False,
+) -> StartVerdict:
+    """Would kube-apiserver start with these gates and this --runtime-config; `start` and `runtime_config` in one.
+
+    Faults of --runtime-config become problems of kind `config`, with the key as their gate.
+    """
+    data = data or load()
+    gates = start("kube-apiserver", version, sources, data, foreign_gates=foreign_gates)
+    if gates.starts is None:
+        return gates
+    apis = runtime_config(version, values, sources, data, priority_and_fairness=priority_and_fairness)
+    if not apis.problems:
+        return gates
+    found = tuple(
+        GateProblem(kind="config", gate=problem.key, message=problem.message, removed_in=problem.removed_in)
+        for problem in apis.problems
+    )
+    problems = (*gates.problems, *found)
+    if gates.starts is False:
+        alternatives = gates.alternatives
+        if gates.stage == "validation" and apis.validation:
+            # Validation tells the faults of both.
+            alternatives = tuple(
+                Alternative(every=mine.every | other.every, one_of=mine.one_of | other.one_of)
+                for mine in gates.alternatives
+                for other in apis.alternatives
+            )
+        return msgspec.structs.replace(gates, problems=problems, alternatives=alternatives)
+    return StartVerdict(
+        starts=False,
+        stage="validation",
+        exit_code=1,
+        problems=problems,
+        alternatives=apis.alternatives,
+        warnings=gates.warnings,
+        emulated=gates.emulated,
+        min_compat=gates.min_compat,
+    )
 
 
 def _validate(

@@ -17,7 +17,7 @@ the alternatives, and `StartVerdict.explains` tells whether an observed set of m
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -59,7 +59,23 @@ _OLDEST_EMULATION = (1, 31)
 # Gates depend on each other since 1.35; the older binaries have no such check.
 _DEPENDENCIES_SINCE = (1, 35)
 _KUBELET_PREFIX = "failed to set feature gates from initial flags-based config: "
+_KUBELET_PANIC = (
+    "panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: "
+)
+_KUBELET_INVALID = "failed to validate kubelet configuration, error: "
 _PROXY_PREFIX = "failed complete: "
+# Fields that the kubelet defaults only with their gate on: what it says when the field was set and the gate is off in
+# the end, and when the gate is on in the end and the field was not set.
+_KUBELET_DEFAULTED = {
+    "KubeletCrashLoopBackOffMax": (
+        "invalid configuration: FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set",
+        "invalid configuration: FeatureGate KubeletCrashLoopBackOffMax is enabled, CrashLoopBackOff.MaxContainerRestartPeriod must be set",
+    ),
+    "KubeletEnsureSecretPulledImages": (
+        "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled",
+        'invalid configuration: option "" specified for imagePullCredentialsVerificationPolicy. Valid options are "NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages" or "AlwaysVerify"',
+    ),
+}
 
 # What Go's unicode.IsSpace holds for white space; Python's str.strip also takes U+001C to U+001F.
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -502,21 +518,33 @@ class _Table:
         spec = self.specs[name]
         return spec is not None and spec.default
 
-    def resolve(self, values: Mapping[str, bool]) -> dict[str, bool]:
-        """Value of every gate when these are set; AllAlpha and AllBeta reach what is not named."""
-        enabled = dict(values)
+    def enable(self, values: Mapping[str, bool], before: Mapping[str, bool] | None = None) -> dict[str, bool]:
+        """What is on or off by setting these, AllAlpha and AllBeta reaching what is not named.
+
+        `before` is what an earlier setting left: a gate that it decided is out of reach of AllAlpha and AllBeta.
+        """
+        enabled = {**(before or {}), **values}
         for special, stage in _STAGE_OF.items():
             if special not in values:
                 continue
             for name, spec in self.specs.items():
                 if name not in _STAGE_OF and spec is not None and spec.stage == stage:
                     enabled.setdefault(name, values[special])
+        return enabled
+
+    def resolve(
+        self, values: Mapping[str, bool], before: Mapping[str, bool] | None = None
+    ) -> dict[str, bool]:
+        """Value of every gate when these are set."""
+        enabled = self.enable(values, before)
         return {name: enabled.get(name, self.default(name)) for name in self.specs}
 
-    def dependency_faults(self, values: Mapping[str, bool]) -> list[GateProblem]:
+    def dependency_faults(
+        self, values: Mapping[str, bool], before: Mapping[str, bool] | None = None
+    ) -> list[GateProblem]:
         if not self.checks_dependencies:
             return []
-        enabled = self.resolve(values)
+        enabled = self.resolve(values, before)
         faults = []
         for name, gate in self.gates.items():
             if not gate.depends or not enabled[name]:
@@ -544,6 +572,7 @@ ProblemKind = Literal[
     "mixed",
     "prefix",
     "version",
+    "config",
     "flag",
 ]
 
@@ -582,12 +611,19 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
         return rest - self.one_of <= self.some
 
 
+StartStage = Literal["starts", "command line", "gates", "validation"]
+
+
 class StartVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a component of a version starts with these gates."""
 
     starts: bool | None
     """None: this data cannot tell, and `reason` says why."""
     reason: str = ""
+    stage: StartStage = "starts"
+    """Where it stops: reading its command line, setting gates, or validating what is set."""
+    exit_code: int = 0
+    """Exit status where it stops: 1, or 2 for the kubelet's panic on the gates of its file."""
     prefix: str = ""
     """What the component writes before its messages."""
     problems: tuple[GateProblem, ...] = ()
@@ -637,6 +673,22 @@ def _binary_name(version: str | Version, minor: str) -> str:
     return f"{minor}.0{suffix}"
 
 
+def _unknown_flags(
+    component: str, minor: str, sources: GateSources, data: KubernetesData
+) -> list[GateProblem]:
+    """The flags of these sources that the component does not have in this minor; the first one stops it."""
+    given = (
+        ("feature-gates", sources.flags),
+        ("emulated-version", sources.emulated),
+        ("min-compatibility-version", sources.min_compat),
+        ("emulation-forward-compatible", sources.emulation_forward_compatible),
+        ("runtime-config-emulation-forward-compatible", sources.runtime_config_emulation_forward_compatible),
+    )
+    known = data.flags(component, minor)
+    missing = [name for name, value in given if value and known and name not in known]
+    return [GateProblem(kind="flag", message=f"unknown flag: --{name}") for name in missing[:1]]
+
+
 def _warning(name: str, value: bool, stage: Stage) -> GateProblem | None:
     if stage == "GA":
         message = "Warning: setting GA feature gate. It will be removed in a future release."
@@ -648,7 +700,7 @@ def _warning(name: str, value: bool, stage: Stage) -> GateProblem | None:
 
 
 def _apply(
-    table: _Table, values: Mapping[str, bool], data: KubernetesData
+    table: _Table, values: Mapping[str, bool], data: KubernetesData, before: Mapping[str, bool] | None = None
 ) -> tuple[list[GateProblem], Alternative]:
     """SetFromMap of feature_gate.go: the faults of these values, and how they are reported.
 
@@ -697,7 +749,7 @@ def _apply(
         )
     if others:
         return others, Alternative(every=frozenset(problem.message for problem in others))
-    faults = table.dependency_faults(values)
+    faults = table.dependency_faults(values, before)
     return faults, Alternative(every=frozenset(problem.message for problem in faults))
 
 
@@ -736,6 +788,7 @@ def start(
     parsed = parse_gates(component, sources)
     table = _Table(data, component, minor, compat.emulated, compat.minimum)
     found = _Faults()
+    found.stop("command line", _unknown_flags(component, minor, sources, data))
     if component in REGISTRY_COMPONENTS:
         _start_registry(parsed, compat, table, data, found)
     else:
@@ -752,6 +805,8 @@ def start(
     if found.alternatives:
         return StartVerdict(
             starts=False,
+            stage=found.stage,
+            exit_code=found.exit_code,
             prefix=found.prefix,
             problems=tuple(found.problems),
             alternatives=tuple(found.alternatives),
@@ -773,20 +828,38 @@ def start(
 
 
 class _Faults:
-    """What stops a component: every fault, and the ways in which it can report the first of them."""
+    """What stops a component: every fault, and the ways in which it can report those of the first stage."""
 
     def __init__(self) -> None:
         self.problems: list[GateProblem] = []
         self.alternatives: list[Alternative] = []
+        self.stage: StartStage = "starts"
         self.prefix = ""
+        self.exit_code = 0
 
-    def add(
-        self, problems: Iterable[GateProblem], alternative: Alternative, *, reported: bool = True
+    def stop(
+        self,
+        stage: StartStage,
+        problems: Sequence[GateProblem],
+        alternative: Alternative | None = None,
+        *,
+        prefix: str = "",
+        exit_code: int = 1,
+        last: bool = True,
     ) -> None:
+        """Takes the faults of one step; they are reported unless an earlier step stopped the component.
+
+        Steps that come in random order are told one after the other with `last=False`.
+        """
+        if not problems:
+            return
         known = set(self.problems)
         self.problems += [problem for problem in problems if problem not in known]
-        if reported:
-            self.alternatives.append(alternative)
+        if self.stage != "starts" and (last or self.stage != stage):
+            return
+        self.stage, self.prefix, self.exit_code = stage, prefix, exit_code
+        every = Alternative(every=frozenset(problem.message for problem in problems))
+        self.alternatives.append(alternative or every)
 
 
 def _start_registry(
@@ -796,56 +869,82 @@ def _start_registry(
 
     Versions first, then the gates of each prefix in the random order of a map: the first fault ends it.
     """
-    if compat.set_errors:
-        problems = [GateProblem(kind="version", message=message) for message in compat.set_errors]
-        found.add(problems, Alternative(one_of=frozenset(compat.set_errors)))
-    base = table.dependency_faults({})
-    if base:
-        messages = frozenset(problem.message for problem in base)
-        found.add(base, Alternative(every=messages), reported=not found.alternatives)
-    at_versions = not found.alternatives
+    versions = [GateProblem(kind="version", message=message) for message in compat.set_errors]
+    found.stop("gates", versions, Alternative(one_of=frozenset(compat.set_errors)))
+    found.stop("gates", table.dependency_faults({}))
+    before = found.stage
     for prefix in parsed.prefixes:
         entries = [entry for entry in parsed.entries if entry.prefix == prefix]
         bad = next((entry for entry in entries if entry.value is None), None)
         if prefix not in {"", "kube"}:
-            problem = GateProblem(kind="prefix", message=f"component not registered: {prefix}")
+            faults = [GateProblem(kind="prefix", message=f"component not registered: {prefix}")]
+            alternative = Alternative(every=frozenset({faults[0].message}))
         elif not prefix and "kube" in parsed.prefixes:
-            problem = GateProblem(kind="mixed", message=_MIXED)
+            faults = [GateProblem(kind="mixed", message=_MIXED)]
+            alternative = Alternative(every=frozenset({_MIXED}))
         elif bad is not None:
-            problem = GateProblem(kind="malformed", gate=bad.name, message=_malformed_item(bad))
+            faults = [GateProblem(kind="malformed", gate=bad.name, message=_malformed_item(bad))]
+            alternative = Alternative(every=frozenset({faults[0].message}))
         else:
             values = {entry.name: entry.value for entry in entries if entry.value is not None}
             faults, alternative = _apply(table, values, data)
-            if faults:
-                found.add(faults, alternative, reported=at_versions)
-            continue
-        found.add([problem], Alternative(every=frozenset({problem.message})), reported=at_versions)
-    if compat.range_errors:
-        problems = [GateProblem(kind="version", message=message) for message in compat.range_errors]
-        found.add(
-            problems, Alternative(every=frozenset(compat.range_errors)), reported=not found.alternatives
-        )
+        found.stop("gates", faults, alternative, last=before != "starts")
+    found.stop(
+        "validation", [GateProblem(kind="version", message=message) for message in compat.range_errors]
+    )
 
 
 def _start_map(
     parsed: ParsedGates, sources: GateSources, table: _Table, data: KubernetesData, found: _Faults
 ) -> None:
-    """The flag as it is read, then SetFromMap: kubelet and kube-proxy. The kubelet does it twice with a file."""
+    """The flag as it is read, then SetFromMap: kubelet and kube-proxy (cmd/kubelet/app/server.go, cmd/kube-proxy)."""
     for message in parsed.errors[:1]:
         bad = next(entry for entry in parsed.entries if entry.value is None)
-        problem = GateProblem(kind="malformed", gate=bad.name, message=message)
-        found.add([problem], Alternative(every=frozenset({message})))
-    kubelet = parsed.component == "kubelet"
-    prefix = _KUBELET_PREFIX if kubelet else _PROXY_PREFIX
-    passes = [parsed.values]
-    if kubelet and (sources.file is not None or sources.dropins):
-        passes.insert(0, parsed.flag_values)
-    for values in passes:
-        faults, alternative = _apply(table, values, data)
-        if faults:
-            if not found.alternatives:
-                found.prefix = prefix
-            found.add(faults, alternative, reported=not found.alternatives)
+        found.stop("command line", [GateProblem(kind="malformed", gate=bad.name, message=message)])
+    if parsed.component == "kubelet":
+        _start_kubelet(parsed, sources, table, data, found)
+        return
+    faults, alternative = _apply(table, parsed.values, data)
+    found.stop("gates", faults, alternative, prefix=_PROXY_PREFIX)
+
+
+def _start_kubelet(
+    parsed: ParsedGates, sources: GateSources, table: _Table, data: KubernetesData, found: _Faults
+) -> None:
+    """The kubelet's steps, each with the gates that it knows by then.
+
+    Its flags alone; its file, defaulted with flags and file together, where a fault is a panic; each time the same with
+    the drop-ins; then all with the flags on top; then validation, where two fields that are only defaulted with their
+    gate on must fit the gates at the end (pkg/kubelet/apis/config/{v1beta1/defaults,validation/validation}.go).
+    """
+    faults, alternative = _apply(table, parsed.flag_values, data)
+    found.stop("gates", faults, alternative, prefix=_KUBELET_PREFIX)
+    enabled = table.enable(parsed.flag_values)
+    # Without a file the defaults are made before the flags are read.
+    defaulted = [table.resolve({})] if sources.file is None else []
+    loaded: dict[str, bool] = {} if sources.file is not None else dict(parsed.flag_values)
+    for content in ((sources.file,) if sources.file is not None else ()) + (
+        ({key: value for dropin in sources.dropins for key, value in dropin.items()},)
+        if sources.dropins
+        else ()
+    ):
+        loaded |= content
+        merged = {**parsed.flag_values, **loaded}
+        faults, alternative = _apply(table, merged, data, enabled)
+        found.stop("gates", faults, alternative, prefix=_KUBELET_PANIC, exit_code=2)
+        defaulted.append(table.resolve(merged, enabled))
+    if sources.file is not None or sources.dropins:
+        faults, alternative = _apply(table, parsed.values, data, enabled)
+        found.stop("gates", faults, alternative, prefix=_KUBELET_PREFIX)
+        enabled = table.enable(parsed.values, enabled)
+    final = table.resolve(parsed.values, enabled)
+    problems = []
+    for name, (set_without, missing_with) in _KUBELET_DEFAULTED.items():
+        was_set = any(step.get(name, False) for step in defaulted)
+        if was_set != final.get(name, False):
+            message = set_without if was_set else missing_with
+            problems.append(GateProblem(kind="config", gate=name, value=final.get(name), message=message))
+    found.stop("validation", problems, prefix=_KUBELET_INVALID)
 
 
 def effective(
