@@ -673,8 +673,14 @@ class _Reading:
     """What one side could have seen."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.kinds = frozenset(snapshot.kinds_read) | ({"apis"} if snapshot.apis else frozenset())
         self.namespaces = snapshot.namespaces_read
+        # A list that was cut or refused in part shows what is there, and says nothing of what is not.
+        cut = {
+            u.what
+            for u in snapshot.unobserved
+            if u.failed and not (u.reason == "forbidden" and u.what in self.namespaces)
+        }
+        self.kinds = (frozenset(snapshot.kinds_read) | ({"apis"} if snapshot.apis else frozenset())) - cut
         self.reasons: dict[str, str] = {}
         for entry in snapshot.unobserved:
             self.reasons.setdefault(entry.what, entry.reason)

@@ -460,6 +460,15 @@ def test_what_one_side_could_not_read_never_vanishes():
         assert "3" in found.not_comparable[0].what
 
 
+def test_a_list_that_was_cut_says_nothing_of_what_is_not_in_it():
+    before = snap(nodes=(s.Node(name="n1"), s.Node(name="n2", kubelet_version="v1")))
+    cut = (s.Unobserved(what="nodes", reason="truncated", failed=True),)
+    after = snap(nodes=(s.Node(name="n1", kubelet_version="v2"),), unobserved=cut)
+    found = compare(before, after)
+    assert rows(found) == [("changed", "nodes", ("kubelet_version",), ("n1",), "", "v2")]
+    assert ("nodes", "after", "truncated") in {(n.area, n.side, n.reason) for n in found.not_comparable}
+
+
 def test_namespaces_that_one_side_did_not_read():
     before = snap(pods=(pod("a", None), s.PodUse(namespace="web", name="b")))
     after = snap(namespaces_read={"pods": ("web",)})

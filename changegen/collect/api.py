@@ -59,6 +59,11 @@ _DISCOVERY: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+SYSTEM: Final = "kube-system"
+_OF_THE_CONTROL_PLANE: Final = frozenset(
+    {"pods", "daemonsets.apps", "deployments.apps", "leases.coordination.k8s.io"}
+)
+"""What is worth reading in kube-system alone."""
 _TOKEN_LIKE: Final = re.compile(r"[A-Za-z0-9+/_=.-]{32,}")
 
 
@@ -423,11 +428,23 @@ class Cluster:
         return jobs
 
     def _list(self, resource: rbac.Resource, version: str) -> list[Record]:
-        """Read one resource over all namespaces."""
+        """Read one resource over all namespaces, or of kube-system where only that is allowed."""
         prefix = f"/apis/{resource.group}/{version}" if resource.group else f"/api/{version}"
         path = f"{prefix}/{resource.name}"
+        pages, failure = self._pages(path, resource.full_name)
+        records = self._listed(path, version, resource, pages, whole=failure is None)
+        if failure is None:
+            return records
+        records.append(self._problem(path, failure, resource))
+        if failure.status == 403 and not pages and resource.full_name in _OF_THE_CONTROL_PLANE:
+            path = f"{prefix}/namespaces/{SYSTEM}/{resource.name}"
+            pages, failure = self._pages(path, resource.full_name)
+            records += self._listed(path, version, resource, pages, whole=failure is None, namespace=SYSTEM)
+        return records
+
+    def _pages(self, path: str, name: str) -> tuple[list[bytes], Answer | None]:
+        """Return the pages of a list, and the answer that ended it early."""
         pages: list[bytes] = []
-        failure: Answer | None = None
         restarts = 0
         token = ""
         while True:
@@ -440,40 +457,48 @@ class Cluster:
                 pages, token = [], ""
                 continue
             if answer.status != 200:
-                failure = answer
-                break
+                return pages, answer
             page = _decoded(answer.data, _Page)
             pages.append(answer.data)
             if page is None or not page.metadata.continue_:
-                break
+                return pages, None
             token = page.metadata.continue_
-            self._progress(f"{resource.full_name}: {len(pages) * PAGE}")
+            self._progress(f"{name}: {len(pages) * PAGE}")
+
+    @staticmethod
+    def _listed(
+        path: str,
+        version: str,
+        resource: rbac.Resource,
+        pages: list[bytes],
+        *,
+        whole: bool,
+        namespace: str | None = None,
+    ) -> list[Record]:
+        """Return the objects of a list's pages, and the list itself."""
+        if not pages:
+            return []
         hints = Hints(kind=resource.kind, group=resource.group, namespaced=resource.namespaced)
-        api_version = f"{resource.group}/{version}" if resource.group else version
         records: list[Record] = []
-        count, complete = 0, failure is None
+        count = 0
         for number, data in enumerate(pages):
             place = path if len(pages) == 1 else f"{path} page {number + 1}"
             for record in read_json(data, Origin(place=place, hints=hints)):
                 if isinstance(record, ListSeen):
                     count += record.count
-                    complete = complete and record.complete
+                    whole = whole and record.complete
                 else:
                     records.append(record)
-        if failure is not None:
-            records.append(self._problem(path, failure, resource))
-        if pages:
-            records.append(
-                ListSeen(
-                    group=resource.group,
-                    kind=resource.kind,
-                    api_version=api_version,
-                    place=path,
-                    count=count,
-                    complete=complete,
-                )
-            )
-        return records
+        seen = ListSeen(
+            group=resource.group,
+            kind=resource.kind,
+            api_version=f"{resource.group}/{version}" if resource.group else version,
+            place=path,
+            count=count,
+            namespace=namespace,
+            complete=whole,
+        )
+        return [*records, seen]
 
     def _config_maps(self, namespace: str, names: tuple[str, ...]) -> list[Record]:
         records: list[Record] = []

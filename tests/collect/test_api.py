@@ -343,6 +343,18 @@ def test_a_forbidden_kind_is_a_problem_with_the_servers_words_and_the_rest_is_re
     assert (lacking.reason, lacking.failed) == ("forbidden", True)
 
 
+def test_rights_in_kube_system_alone_still_show_the_control_plane(server, cluster):
+    server.special["/api/v1/pods"] = status(403, "Forbidden", "pods is forbidden at the cluster scope")
+    pod = {"metadata": {"name": "kube-apiserver-cp-1", "namespace": "kube-system", "uid": "p"}, "spec": {}}
+    server.lists["/api/v1/namespaces/kube-system/pods"] = ("Pod", [pod])
+    records = list(cluster().records())
+    assert problems(records)["/api/v1/pods"].code == 403
+    assert (lists(records)["pods"].count, lists(records)["pods"].namespace) == (1, "kube-system")
+    snapshot = build_snapshot(records, Options(kind="live"))
+    assert snapshot.namespaces_read["pods"] == ("kube-system",)
+    assert [u.reason for u in snapshot.unobserved if u.what == "pods"] == ["forbidden"]
+
+
 def test_a_list_cut_by_an_error_keeps_its_pages_and_is_not_complete(server, cluster):
     def nodes(request: Request) -> Response:
         if request.args.get("continue") == "1000":
