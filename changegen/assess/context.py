@@ -62,6 +62,7 @@ __all__ = [
     "minors_between",
     "names",
     "oldest",
+    "place_of",
     "sources_of",
 ]
 
@@ -197,6 +198,11 @@ def matches(selector: str, labels: Mapping[str, str]) -> bool:
 def label_of(component: Component) -> str:
     """How a finding names an instance: `namespace/name` of its Pod, the Node of a kubelet, else the component."""
     return component.instance or component.node or component.component
+
+
+def place_of(component: Component) -> str:
+    """Where an instance runs, in short: its node; of another cluster's, or with no node, its label."""
+    return component.node if component.node and component.belongs_to == HERE else label_of(component)
 
 
 def evidence_of(component: Component, path: str, value: str, provenance: str = "pod spec") -> Evidence:

@@ -108,6 +108,7 @@ class Flip(msgspec.Struct, kw_only=True):
     kind: str
     readers: tuple[str, ...]
     labels: list[str] = msgspec.field(default_factory=list)
+    places: list[str] = msgspec.field(default_factory=list)
     components: set[str] = msgspec.field(default_factory=set)
     minor: str = ""
 
@@ -147,6 +148,7 @@ def flips(ctx: Context) -> dict[str, Flip]:
                 ),
             )
             flip.labels.extend(labels)
+            flip.places.extend(other.where for other in alike)
             flip.components.add(seat.component)
     return dict(sorted(found.items()))
 
@@ -332,7 +334,7 @@ def _forecast_row(ctx: Context, seat: Seat, gate: GateForecast, minor: str) -> F
         return None
     how = tr("set") if is_set else tr("default")
     today = (
-        tr("not known")
+        tr("no such gate")
         if gate.today is None and not is_set
         else f"{str(gate.set_value if is_set else gate.today).lower()} ({how})"
     )
@@ -378,13 +380,13 @@ def _flips(ctx: Context) -> Iterator[Finding]:
         yield finding(
             FLIP_TOUCHES,
             tr(
-                "{gate}: {today} now, {target} with {minor}, on {components} that do not set it ({where}). Touches here: {touches}",
+                "{gate}: {today} now, {target} with {minor} where nobody sets it: {components} ({where}). Touches here: {touches}",
                 gate=flip.gate,
                 today=today,
                 target=target,
                 minor=flip.minor,
                 components=", ".join(sorted(flip.components)),
-                where=names(flip.labels),
+                where=names(flip.places),
                 touches=touch.text,
             ),
             component=", ".join(sorted(flip.components)),

@@ -8,7 +8,7 @@ from typing import Final
 
 from changegen.assess.apis import computed
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import CONTROL_PLANE, GATED, Context, label_of, names, sources_of
+from changegen.assess.context import CONTROL_PLANE, GATED, Context, label_of, names, place_of, sources_of
 from changegen.assess.flags import entries
 from changegen.i18n import tr
 from changegen.model.base import UNOBSERVABLE
@@ -166,7 +166,7 @@ def _extra(component: Component, wanted: Iterable[ConfigFact]) -> Iterator[tuple
 def _kubeadm_finding(
     ctx: Context, component: str, place: str, what: str, has: str, want: str, group: list[Component]
 ) -> Finding:
-    where = names(label_of(c) for c in group)
+    where = names(place_of(c) for c in group)
     if not has:
         text = tr(
             "{place} gives {what}={want} to {component}; it is not set on {where}. The next run of kubeadm sets it.",
@@ -267,7 +267,7 @@ def _kubelets(ctx: Context) -> Iterator[Finding]:
             KUBELET,
             tr(
                 "Gates of kubelet on {where} against ConfigMap {place} (node / ConfigMap): {text}.",
-                where=names(label_of(c) for c in group),
+                where=names(place_of(c) for c in group),
                 place=f"{config.namespace}/{config.name}",
                 text=text,
             ),
@@ -319,7 +319,7 @@ def _settings(component: Component, *, gates: bool) -> dict[str, str]:
 
 def _replica_finding(ctx: Context, name: str, key: str, groups: Mapping[str, list[Component]]) -> Finding:
     text = "; ".join(
-        tr("{where}: {value}", where=names(label_of(c) for c in group), value=value or tr("not set"))
+        tr("{where}: {value}", where=names(place_of(c) for c in group), value=value or tr("not set"))
         for value, group in sorted(groups.items())
     )
     most = Counter({value: len(group) for value, group in groups.items()}).most_common(1)[0][0]
@@ -330,8 +330,8 @@ def _replica_finding(ctx: Context, name: str, key: str, groups: Mapping[str, lis
     known = ctx.data.gate(key) is not None
     if known:
         states = [ctx.gate_state(c, key) for group in groups.values() for c in group]
-        on = [s.instance for s in states if s.value]
-        off = [s.instance for s in states if s.value is False]
+        on = [s.node or s.instance for s in states if s.value]
+        off = [s.node or s.instance for s in states if s.value is False]
         if on and off:
             message += " " + tr("It is on in {on} and off in {off}.", on=names(on), off=names(off))
         else:
@@ -422,12 +422,12 @@ def _flagz_finding(
             what=what,
             said=said,
             component=process.component,
-            where=names(label_of(c) for c in peers),
+            where=names(place_of(c) for c in peers),
         )
     elif not said:
         text = tr(
             "{where} have {what}={manifest}; {who} does not have it.",
-            where=names(label_of(c) for c in peers),
+            where=names(place_of(c) for c in peers),
             what=what,
             manifest=", ".join(sorted(manifest)),
             who=_who(process),
@@ -438,7 +438,7 @@ def _flagz_finding(
             who=_who(process),
             what=what,
             said=said,
-            where=names(label_of(c) for c in peers),
+            where=names(place_of(c) for c in peers),
             manifest=", ".join(sorted(x or tr("nothing") for x in manifest)),
         )
     return finding(
@@ -579,7 +579,7 @@ def _served(ctx: Context) -> Iterator[Finding]:
             tr(
                 "{gv} is served; it is off by default and no manifest of kube-apiserver ({where}) enables it.",
                 gv=gv,
-                where=names(label_of(c) for c in servers),
+                where=names(place_of(c) for c in servers),
             ),
             component="kube-apiserver",
             instances=[label_of(c) for c in servers],

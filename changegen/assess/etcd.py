@@ -171,7 +171,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
     if len(seen) < 3 and ctx.target is not None and target is not None and compare(lowest, target) != 0:
         yield finding(
             FEW,
-            tr("etcd has {count} members: the API is down while one restarts.", count=len(seen)),
+            tr("etcd members: {count}. The API is down while one restarts.", count=len(seen)),
             component="etcd",
             instances=labels,
         )

@@ -290,7 +290,7 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
         if not blind or (component == "kube-proxy" and not lost):
             continue
         text = tr(
-            "The command lines of {count} {component} were not read.", count=len(blind), component=component
+            "The command lines of {component} ({count}) were not read.", count=len(blind), component=component
         )
         if lost:
             text += " " + tr(

@@ -18,6 +18,7 @@ from changegen.assess.context import (
     complete,
     label_of,
     names,
+    place_of,
 )
 from changegen.assess.seats import Seat, Stop, forecasts, gate_evidence, groups, stops, unique
 from changegen.gates import GateForecast, GateProblem, GateSources
@@ -243,7 +244,7 @@ def _stopping(ctx: Context) -> Iterator[Finding]:
         first = min((stop for _, stop in instances or members), key=lambda s: (not s.today, _order(s.minor)))
         evidence = [e for seat, _ in members for e in gate_evidence(seat, gate)]
         if instances:
-            where = names(seat.label for seat, _ in instances)
+            where = names(seat.where for seat, _ in instances)
             yield finding(
                 _BY_KIND[first.problem.kind],
                 _stop_text(ctx, component, first, where, _owners(seat for seat, _ in instances)),
@@ -304,7 +305,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
     if kind == "removed":
         removed = problem.removed_in or stop.minor
         text = tr(
-            "{setting} is set on {where}; {removed} removed the gate: {component} {minor} exits with {message}.",
+            "{setting} is set for {component} of {where}; {removed} removed the gate: it exits with {message}.",
             setting=setting,
             where=where,
             removed=removed,
@@ -314,7 +315,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
         )
     elif kind == "unknown" and ctx.data.gate(problem.gate) is not None:
         text = tr(
-            "{setting} is set on {where}; {minor} does not have this gate: {component} exits with {message}.",
+            "{setting} is set for {component} of {where}; {minor} does not have this gate: it exits with {message}.",
             setting=setting,
             where=where,
             minor=stop.minor,
@@ -323,7 +324,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
         )
     elif kind == "unknown":
         text = tr(
-            "{setting} is set on {where}; no known version of {component} has this gate: {minor} exits with {message}.",
+            "{setting} is set for {component} of {where}; no known version has this gate: it exits with {message}.",
             setting=setting,
             where=where,
             component=component,
@@ -332,7 +333,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
         )
     elif kind == "locked":
         text = tr(
-            "{setting} is set on {where}; {minor} locks the gate to the other value: {component} exits with {message}.",
+            "{setting} is set for {component} of {where}; {minor} locks the gate to the other value: it exits with {message}.",
             setting=setting,
             where=where,
             component=component,
@@ -341,7 +342,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
         )
     elif kind == "dependency":
         text = tr(
-            "On {where}, {gate} is on in {minor} but {missing} is off: {component} exits with {message}.",
+            "For {component} of {where}, {gate} is on in {minor} but {missing} is off: it exits with {message}.",
             where=where,
             gate=problem.gate,
             minor=stop.minor,
@@ -351,7 +352,7 @@ def _stop_text(ctx: Context, component: str, stop: Stop, where: str, owner: str 
         )
     else:
         text = tr(
-            "{component} {minor} does not start with the gates of {where}: it exits with {message}.",
+            "{component} {minor} of {where} does not start with its gates: it exits with {message}.",
             component=component,
             minor=stop.minor,
             where=where,
@@ -438,10 +439,10 @@ def _settings(ctx: Context) -> Iterator[Finding]:
         row = members[0][1]
         target = minor_of(members[0][0].target) or ""
         text = tr(
-            "{gate}={value} is set on {where}; {minor} locks it to that value: {component} starts and logs a warning.",
+            "{gate}={value} is set for {component} of {where}; {minor} locks it to that value: the component starts and logs a warning.",
             gate=gate,
             value=value,
-            where=names(seat.label for seat, _ in members),
+            where=names(seat.where for seat, _ in members),
             minor=target,
             component=component,
         )
@@ -459,9 +460,10 @@ def _settings(ctx: Context) -> Iterator[Finding]:
         yield finding(
             DEPRECATED,
             tr(
-                "{gate} is set on {where}; it is deprecated in {minor}.",
+                "{gate} is set for {component} of {where}; it is deprecated in {minor}.",
                 gate=gate,
-                where=names(seat.label for seat in group),
+                component=component,
+                where=names(seat.where for seat in group),
                 minor=minor_of(group[0].target) or "",
             ),
             component=component,
@@ -497,7 +499,12 @@ def _settings(ctx: Context) -> Iterator[Finding]:
         readers = history.by_minor[history.last].components if history is not None else ()
         yield finding(
             NOT_READ_BY,
-            tr("{gate} is set on {where}.", gate=gate, where=names(seat.label for seat in group))
+            tr(
+                "{gate} is set for {component} of {where}.",
+                gate=gate,
+                component=component,
+                where=names(seat.where for seat in group),
+            )
             + " "
             + _readers_text(component, readers),
             component=component,
@@ -509,10 +516,11 @@ def _settings(ctx: Context) -> Iterator[Finding]:
         yield finding(
             ALL_STAGE,
             tr(
-                "{special}={value} is set on {where}: with each minor it means other gates.",
+                "{special}={value} is set for {component} of {where}: with each minor it means other gates.",
                 special=special,
+                component=component,
                 value=str(on).lower(),
-                where=names(seat.label for seat in group),
+                where=names(seat.where for seat in group),
             ),
             component=component,
             instances=[seat.label for seat in group],
@@ -525,9 +533,10 @@ def _settings(ctx: Context) -> Iterator[Finding]:
         yield finding(
             REPEATED,
             tr(
-                "{gate} is given more than once on {where}; the last value wins: {value}.",
+                "{gate} is given more than once to {component} of {where}; the last value wins: {value}.",
                 gate=gate,
-                where=names(seat.label for seat in group),
+                component=component,
+                where=names(seat.where for seat in group),
                 value=str(last).lower(),
             ),
             component=component,
@@ -556,7 +565,7 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "Of {component} {where} only the metric was read: gates at another value than the default must be set, those that are set to their default stay unseen.",
                     component=name,
-                    where=names(label_of(c) for c in betrayed),
+                    where=names(place_of(c) for c in betrayed),
                 ),
                 component=name,
                 instances=[label_of(c) for c in betrayed],
@@ -567,10 +576,10 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 UNOBSERVABLE_GATES,
                 tr(
-                    "The feature gates of {count} {component} ({where}) cannot be seen: whether the target starts with them is not known.",
+                    "The feature gates of {component} ({count}: {where}) cannot be seen: whether the target starts with them is not known.",
                     count=len(blind),
                     component=name,
-                    where=names(label_of(c) for c in blind),
+                    where=names(place_of(c) for c in blind),
                 ),
                 component=name,
                 instances=[label_of(c) for c in blind],
@@ -611,7 +620,7 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 PARTLY_SEEN,
                 tr(
-                    "The gates of {count} {component} were read from {source} only: other flags and files of theirs can set more.",
+                    "The gates of {component} ({count}) were read from {source} only: other flags and files of theirs can set more.",
                     count=len(group),
                     component=name,
                     source=names({c.feature_gates_source or c.gate_sources[0].place for c in group}, 3),
@@ -627,7 +636,7 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} {where}: {version}, so what changes by default is not known.",
                     component=name,
-                    where=names(label_of(c) for c in unknown),
+                    where=names(place_of(c) for c in unknown),
                     version=names(
                         {
                             tr("the version is not known")

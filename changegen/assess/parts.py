@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import CONTROL_PLANE, Context, label_of, minors_between, names
+from changegen.assess.context import CONTROL_PLANE, Context, label_of, minors_between, names, place_of
 from changegen.i18n import tr
 from changegen.model.snapshot import Component, Lease, Node, Workload
 from changegen.model.ticket import Evidence, Finding
@@ -245,12 +245,11 @@ def _running(ctx: Context) -> Iterator[Finding]:
             yield _grouped(
                 NOT_PROVEN,
                 tr(
-                    "{count} {component} Pods ask for {versions} and no container status proves it ({phases}): {where}.",
-                    count=len(silent),
+                    "{component} of {where} asks for {versions}, and no container status proves that it runs ({phases}).",
                     component=name,
                     versions=names({c.version for c in silent}),
                     phases=names({tr("phase {phase}", phase=c.phase or "-") for c in silent}),
-                    where=names(label_of(c) for c in silent),
+                    where=names(place_of(c) for c in silent),
                 ),
                 name,
                 silent,
@@ -263,7 +262,7 @@ def _running(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} does not come up on {where}: {states}. The Pod's phase is {phases}, which proves nothing.",
                     component=name,
-                    where=names(label_of(c) for c in crashing),
+                    where=names(place_of(c) for c in crashing),
                     states=names({_state_text(c) for c in crashing}),
                     phases=names({c.phase or "-" for c in crashing}),
                 ),
@@ -278,7 +277,7 @@ def _running(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} on {where}: {pairs}.",
                     component=name,
-                    where=names(label_of(c) for c in other),
+                    where=names(place_of(c) for c in other),
                     pairs=names(
                         {tr("asked for {a}, runs {b}", a=c.version, b=c.running_version) for c in other}
                     ),
@@ -293,7 +292,7 @@ def _running(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} is not ready on {where}.",
                     component=name,
-                    where=names(label_of(c) for c in unready),
+                    where=names(place_of(c) for c in unready),
                 ),
                 name,
                 unready,
@@ -440,7 +439,7 @@ def _leases(ctx: Context) -> Iterator[Finding]:
         if quiet or strangers or (count and len(alive) != count):
             parts = [
                 tr(
-                    "{alive} kube-apiservers renew their lease, {count} instances are seen.",
+                    "Leases of kube-apiservers that are renewed: {alive}; instances that are seen: {count}.",
                     alive=len(alive),
                     count=count,
                 )
@@ -528,7 +527,7 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
         yield _node_finding(
             NODE_NOT_READY,
             tr(
-                "{count} of {total} Nodes are not ready: {names}.",
+                "Not ready: {names} ({count} of {total} Nodes).",
                 count=len(down),
                 total=len(nodes),
                 names=names(n.name for n in down),
@@ -541,7 +540,7 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
         yield _node_finding(
             CORDONED,
             tr(
-                "{count} Nodes are cordoned: {names}.",
+                "Cordoned: {names}.",
                 count=len(cordoned),
                 names=names(n.name for n in cordoned),
             ),
@@ -597,8 +596,7 @@ def _requirements(ctx: Context) -> Iterator[Finding]:
         yield finding(
             CONTAINERD,
             tr(
-                "{count} nodes run containerd 1.x ({versions}): {names}.",
-                count=len(old),
+                "containerd 1.x ({versions}) runs on {names}.",
                 versions=names({n.container_runtime.partition("://")[2] for n in old}),
                 names=names(n.name for n in old),
             ),
@@ -625,8 +623,7 @@ def _requirements(ctx: Context) -> Iterator[Finding]:
         yield finding(
             KERNEL,
             tr(
-                "{count} nodes run kernels that kubeadm's check does not accept ({versions}): {names}.",
-                count=len(weak),
+                "Kernels that kubeadm's check does not accept ({versions}) run on {names}.",
                 versions=names({n.kernel for n in weak}),
                 names=names(n.name for n in weak),
             ),
@@ -791,7 +788,7 @@ def _unread(ctx: Context) -> Iterator[Finding]:
         text = "; ".join(f"{reason}: {names(what, 12)}" for reason, what in sorted(by.items()))
         yield finding(
             NOT_IN_INPUT,
-            tr("{count} things were not seen: {text}.", count=len(absent), text=text),
+            tr("Not seen ({count}): {text}.", count=len(absent), text=text),
             component="reading",
             instances=[u.what for u in absent],
         )

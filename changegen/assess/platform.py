@@ -12,6 +12,7 @@ from changegen.assess.context import (
     Context,
     label_of,
     names,
+    place_of,
 )
 from changegen.i18n import tr
 from changegen.model.snapshot import Component
@@ -223,7 +224,7 @@ def _emulation(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} ({where}) emulates {emulated}: gates, defaults and APIs are those of {emulated}.",
                     component=name,
-                    where=names(label_of(c) for c in group),
+                    where=names(place_of(c) for c in group),
                     emulated=emulated,
                 ),
                 component=name,
@@ -245,7 +246,7 @@ def _emulation(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} ({where}) has the minimum compatibility version {minimum}: what it writes need not be readable for the minor before, and going back is no longer supported.",
                     component=name,
-                    where=names(label_of(c) for c in group),
+                    where=names(place_of(c) for c in group),
                     minimum=minimum,
                 ),
                 component=name,

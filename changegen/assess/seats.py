@@ -13,6 +13,7 @@ from changegen.assess.context import (
     Context,
     complete,
     label_of,
+    place_of,
 )
 from changegen.gates import GateForecast, GateProblem, GateSources
 from changegen.model.snapshot import Component, ConfigMapFact, GateSource
@@ -58,6 +59,11 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
             return "configmap"
         sources = self.instance.gate_sources if self.instance is not None else ()
         return sources[0].provenance if sources else "inferred"
+
+    @property
+    def where(self) -> str:
+        """The label in short, for sentences that name the component: the node of an instance."""
+        return place_of(self.instance) if self.instance is not None else self.label
 
     @property
     def by_kubeadm(self) -> bool:

@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import CONTROL_PLANE, KUBEADM_LIKE, Context, label_of, minors_between, names
+from changegen.assess.context import (
+    CONTROL_PLANE,
+    KUBEADM_LIKE,
+    Context,
+    label_of,
+    minors_between,
+    names,
+    place_of,
+)
 from changegen.i18n import tr
 from changegen.kubedata import SkewRule
 from changegen.model.snapshot import Component
@@ -131,7 +139,7 @@ def _by_version(ctx: Context, instances: tuple[Component, ...]) -> str:
     for component in instances:
         version = ctx.version_of(component)
         proven = "" if component.running_version else tr(" (asked for, not proven)")
-        by[(version.raw if version is not None else "?") + proven].append(label_of(component))
+        by[(version.raw if version is not None else "?") + proven].append(place_of(component))
     return "; ".join(f"{version}: {names(group)}" for version, group in sorted(by.items()))
 
 
@@ -161,7 +169,7 @@ def _now(ctx: Context) -> Iterator[Finding]:
                     tr(
                         "{component} {where} is {own}, a kube-apiserver that it can reach is {server}; allowed is up to {older} minors older and {newer} newer.",
                         component=name,
-                        where=names(label_of(c) for c in group),
+                        where=names(place_of(c) for c in group),
                         own=own,
                         server=server,
                         older=rule.older,
@@ -187,7 +195,7 @@ def _now(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "The version of {component} {where} is not known, so its skew is not judged.",
                     component=name,
-                    where=names(label_of(c) for c in blind),
+                    where=names(place_of(c) for c in blind),
                 ),
                 component=name,
                 instances=[label_of(c) for c in blind],
@@ -218,11 +226,11 @@ def _steps(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 AT_STEP,
                 tr(
-                    "{count} {component} at {own} ({where}) would be {gap} minors behind kube-apiserver {minor}; {older} are allowed.",
+                    "{component} {own} ({count}: {where}) would be {gap} minors behind kube-apiserver {minor}; {older} are allowed.",
                     count=len(group),
                     component=name,
                     own=own,
-                    where=names(label_of(c) for c in group),
+                    where=names(place_of(c) for c in group),
                     gap=minors_between(own, minor),
                     minor=minor,
                     older=rule.older,

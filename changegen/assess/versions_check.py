@@ -470,7 +470,7 @@ def _row(ctx: Context, name: str, component: Component) -> InstanceRow:
         wish = VersionWish.parse(">=" + _release(base))
         note = tr("what kubeadm of the target brings")
     if component.kind == "workload":
-        note = " ".join(x for x in (note, tr("as its template asks")) if x)
+        note = "; ".join(x for x in (note, tr("as its template asks")) if x)
     elif component.running_version is None and component.version != "unobservable":
         note = tr("asked for, not proven to run")
     elif (
@@ -526,7 +526,7 @@ def skew_text(ctx: Context, component: str) -> str:
     """The skew rule in short: `up to 3 minors older than kube-apiserver`; empty where none applies."""
     parts = []
     for rule in (r for r in ctx.data.skew if r.component == component):
-        against = component if rule.peers else rule.against
+        against = tr("each other") if rule.peers else rule.against
         if rule.newer == 0 and rule.older == 1:
             parts.append(tr("one minor older than {against} at most, never newer", against=against))
         elif rule.newer == 0:

@@ -8,8 +8,10 @@ from pathlib import Path
 from changegen import kubedata
 from changegen.assess import Assessment, assess
 from changegen.collect import build_snapshot, files
-from changegen.model.profile import Profile, Target
+from changegen.model.profile import NodeTaintWish, Profile, Taints, Target
+from changegen.model.snapshot import ClaimTemplate, TaintRule
 from changegen.model.ticket import Finding
+from tests.assess.build import cluster, pod, profile, run
 
 CASES = Path(__file__).parent.parent / "data" / "cases"
 
@@ -111,3 +113,48 @@ def test_a_feature_set_that_forbids_upgrades() -> None:
     assert "CustomNoUpgrade" in next(f for f in found.findings if f.code == "CG-OPENSHIFT-001").message
     missing = next(f for f in found.findings if f.code == "CG-OPENSHIFT-002")
     assert "4.20.3" in missing.message
+
+
+def test_beta_versions_that_go_with_a_target_newer_than_the_data() -> None:
+    runtime = ("resource.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",)
+    snapshot = cluster(
+        pod(version="v1.36.1", runtime_config=runtime),
+        claim_templates=(
+            ClaimTemplate(namespace="default", name="one", api_version="resource.k8s.io/v1beta1"),
+        ),
+        taint_rules=(
+            TaintRule(
+                name="old",
+                selector="none",
+                key="a.example.com/b",
+                effect="NoSchedule",
+                api_version="resource.k8s.io/v1alpha3",
+            ),
+        ),
+    )
+    found = run(snapshot, profile("1.38.0"))
+    entries = of(found, "CG-FLAG-012")
+    assert entries["resource.k8s.io/v1beta1"].severity == "blocking"
+    assert "1.38" in entries["resource.k8s.io/v1beta1"].message
+    assert entries["resource.k8s.io/v1alpha3"].severity == "info"
+    written = [f for f in found.findings if f.code == "CG-API-005"]
+    assert [(f.subject.component, f.severity) for f in written] == [("ResourceClaimTemplate", "blocking")]
+    assert of(found, "CG-VERSION-001")
+    skipped = next(f for f in found.findings if f.code == "CG-VERSION-006")
+    assert "1.36, 1.37, 1.38" in skipped.message
+    assert not found.data_covers_target
+
+
+def test_what_may_not_be_read_is_not_nothing() -> None:
+    folder = CASES.parent.parent / "collect" / "data" / "nodes-forbidden"
+    snapshot = build_snapshot(files.read_input([folder]))
+    wanted = profile("1.37.2", taints=Taints(nodes=(NodeTaintWish(key="gpu", expect="absent"),)))
+    found = run(snapshot, wanted)
+    failed = of(found, "CG-READ-001")
+    assert set(failed) == {"nodes"}
+    assert "forbidden" in failed["nodes"].message
+    unknown = next(f for f in found.findings if f.code == "CG-POLICY-012")
+    assert "not read" in unknown.message
+    assert any(r.component == "kube-apiserver" and r.current == "v1.37.2" for r in found.instances)
+    kubelets = [f for f in found.findings if f.code == "CG-GATE-030" and f.subject.component == "kubelet"]
+    assert kubelets
