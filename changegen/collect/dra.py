@@ -436,7 +436,7 @@ def _claim(item: Located[wire.ResourceClaim]) -> Claim:
             interface_name=(s.network_data.interface_name or "") if s.network_data is not None else "",
             hardware_address=(s.network_data.hardware_address or "") if s.network_data is not None else "",
             ips=tuple(s.network_data.ips or ()) if s.network_data is not None else (),
-            data_keys=tuple(sorted(s.data or ())),
+            data_keys=tuple(sorted(s.data)) if isinstance(s.data, dict) else (),
         )
         for s in status.devices or ()
     )

@@ -8,7 +8,8 @@ v1alpha3 had two more selector fields until 1.34. Source: k8s.io/api, resource/*
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
+
 from msgspec import UNSET, UnsetType
 
 from changegen.collect.wire import Condition, ObjectMeta, Quantity, Wire
@@ -284,7 +285,7 @@ class WireDeviceStatus(
     device: str = ""
     share_id: str | None = None
     conditions: tuple[Condition, ...] | None = None
-    data: dict[str, msgspec.Raw] | None = None
+    data: Any = None
     network_data: NetworkData | None = None
 
 
