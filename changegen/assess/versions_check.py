@@ -515,7 +515,7 @@ def _action(
     if have is None:
         return "unknown"
     if wish.satisfied(have):
-        return "none"
+        return "none" if wish.operator == "=" else "stays"
     order = compare(have, wish.version)
     if order is None:
         return "unknown"

@@ -263,3 +263,49 @@ def test_the_same_input_gives_the_same_value_in_order(name: str) -> None:
     assert severities == sorted(severities)
     ids = [f.id for f in again.findings]
     assert len(ids) == len(set(ids))
+
+
+REQUIRED = {"schema", "tool_version", "source", "cluster"}
+
+
+@pytest.mark.parametrize("name", sorted(set(Snapshot.__struct_fields__) - REQUIRED))
+def test_a_part_that_was_not_read_gives_an_answer_and_no_crash(name: str) -> None:
+    fields = {f.name: f for f in msgspec.structs.fields(Snapshot)}
+    field = fields[name]
+    empty = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    thinner = msgspec.structs.replace(snapshot("mid"), **{name: empty})
+    found = assess(thinner, PROFILE, kubedata.load())
+    assert found.findings
+    if name == "components":
+        unseen = {f.subject.component for f in found.findings if f.code == "CG-GATE-030"}
+        assert {"kube-apiserver", "kubelet"} <= unseen
+
+
+def test_components_of_which_little_is_known_give_no_crash() -> None:
+    bare = tuple(
+        msgspec.structs.replace(
+            c,
+            version="unobservable",
+            running_version=None,
+            feature_gates="unobservable",
+            gates_certainty=None,
+            gate_sources=(),
+            state=None,
+            node=None,
+            instance=None,
+            flags=(),
+            flags_observable=False,
+            runtime_config=None,
+            ready=None,
+            phase="",
+        )
+        for c in snapshot("before").components
+    )
+    found = assess(
+        msgspec.structs.replace(snapshot("before"), components=bare, processes=()), PROFILE, kubedata.load()
+    )
+    assert not [
+        f for f in found.findings if f.code == "CG-GATE-001" and f.subject.component == "kube-apiserver"
+    ]
+    assert "CG-KUBEADM-001" in {f.code for f in found.findings}
+    assert {r.action for r in found.instances if r.component != "coredns"} == {"unknown"}
