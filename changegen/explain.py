@@ -59,6 +59,12 @@ class _Plan:
             for check in ticket.checks
             if check.query is not None and check.query.fact in ("kubeadm.names-gate", "component.names-gate")
         }
+        # Optional steps take locked gates out of ConfigMaps.
+        self.gates |= {
+            item.subject.name
+            for item in ticket.findings
+            if item.code.startswith("CG-GATE-") and item.remedy and item.subject.name
+        }
         self.drivers = {
             driver.driver
             for driver in before.drivers

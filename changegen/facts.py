@@ -647,6 +647,14 @@ def _allocatable(snapshot: Snapshot, args: Args) -> Reading:
     return Reading(value=value, evidence=_nodes_seen(snapshot, f"status.allocatable {resource}"))
 
 
+def _counted(reading: Reading) -> Reading:
+    """How many keys of a map have each value: for clusters whose maps are too long to print."""
+    if not reading.known or not isinstance(reading.value, dict):
+        return reading
+    counts = Counter(str(value) for value in reading.value.values())
+    return msgspec.structs.replace(reading, value=dict(sorted(counts.items())))
+
+
 # ------------------------------------------------------------------------------------------------ configuration
 
 
@@ -1431,6 +1439,24 @@ _ROWS = (
         reads=("nodes",),
     ),
     Fact(
+        name="nodes.taint-counts",
+        layer="scheduling",
+        title=lambda _a: tr("Node taints that people set, with the number of nodes"),
+        command=_node_list([".spec.taints"]),
+        evaluate=lambda s, a: _counted(_taints(s, a)),
+        parse=lambda o, a: _counted(_taints_parse(o, a)),
+        reads=("nodes",),
+    ),
+    Fact(
+        name="nodes.allocatable-counts",
+        layer="scheduling",
+        title=lambda a: tr("{resource} in the allocatable, with the number of nodes", resource=a["resource"]),
+        command=_allocatable_command,
+        evaluate=lambda s, a: _counted(_allocatable(s, a)),
+        parse=lambda o, a: _counted(_allocatable_parse(o, a)),
+        reads=("nodes",),
+    ),
+    Fact(
         name="kubeadm.version",
         layer="api",
         title=lambda _a: tr("kubernetesVersion in ConfigMap kubeadm-config"),
@@ -1500,6 +1526,17 @@ _ROWS = (
         command=_slices_command([".spec.devices[*].name"]),
         evaluate=_devices,
         parse=_devices_parse,
+        reads=(SLICES,),
+    ),
+    Fact(
+        name="dra.device-counts",
+        layer="device",
+        title=lambda a: tr(
+            "Devices a pool that {driver} publishes, with the number of pools", driver=a["driver"]
+        ),
+        command=_slices_command([".spec.devices[*].name"]),
+        evaluate=lambda s, a: _counted(_devices(s, a)),
+        parse=lambda o, a: _counted(_devices_parse(o, a)),
         reads=(SLICES,),
     ),
     Fact(

@@ -59,6 +59,9 @@ CASES: list[tuple[str, Args]] = [
     ("nodes.taints", {}),
     ("nodes.allocatable", {"resource": "example.com/legacy-gpu"}),
     ("nodes.allocatable", {"resource": "example.com/gpu"}),
+    ("nodes.taint-counts", {}),
+    ("nodes.allocatable-counts", {"resource": "example.com/legacy-gpu"}),
+    ("dra.device-counts", {"driver": GPU}),
     ("kubeadm.version", {}),
     ("kubeadm.names-gate", {"gate": "SidecarContainers"}),
     ("kubeadm.names-gate", {"gate": "DRADeviceTaintRules"}),
@@ -140,7 +143,13 @@ def test_a_kind_read_in_some_namespaces_only_is_not_known_for_the_cluster() -> N
 
 
 def test_silence_of_a_command_is_not_known() -> None:
-    silent = {"dra.devices", "dra.pools-incomplete", "dra.attribute", "dra.device-taints"}
+    silent = {
+        "dra.devices",
+        "dra.device-counts",
+        "dra.pools-incomplete",
+        "dra.attribute",
+        "dra.device-taints",
+    }
     silent |= {"claims.held", "claims.waiting", "pods.pending-for-devices"}
     for name, args in CASES:
         reading = FACTS[name].parse("", args)

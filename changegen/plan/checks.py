@@ -14,8 +14,9 @@ from changegen.model.base import Scalar
 from changegen.model.snapshot import Component, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
-from changegen.plan.scene import HopPlan, Scene
+from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target
+from changegen.probe import probes
 from changegen.versions import kubernetes_release, parse_image
 
 __all__ = ["make_checks"]
@@ -264,8 +265,13 @@ def _nodes(checks: _List, hop: HopPlan | None) -> None:
             checks.fact("check:kubelets", "kubelet.by-node", {}, expected=by_node, compare="version")
     checks.fact("check:not-ready", "nodes.not-ready", {}, compare="at-most", wait=60)
     checks.fact("check:cordoned", "nodes.cordoned", {}, compare="at-most")
-    if not renamed:
-        checks.fact("check:taints", "nodes.taints", {}, compare="same-as-before")
+    taints = "nodes.taint-counts" if _counts(scene, len(scene.snapshot.nodes)) else "nodes.taints"
+    checks.fact("check:taints", taints, {}, compare="same-as-before")
+
+
+def _counts(scene: Scene, rows: int) -> bool:
+    """Whether a map by node or pool would not hold: nodes get new names, or there are too many to print."""
+    return scene.distribution.nodes in ("pool", "pool-all") or rows > MOST_NODES
 
 
 def _addon(scene: Scene, addon: str) -> Workload | None:
@@ -370,24 +376,18 @@ def _workloads(checks: _List) -> None:
                 {"namespace": budget.namespace, "name": budget.name},
                 compare="same-as-before",
             )
-    resources = sorted(
-        {
-            ask.resource
-            for pod in snapshot.pods
-            for ask in pod.asks
-            if any(ask.resource in node.allocatable for node in snapshot.nodes)
-        }
-    )
-    if scene.distribution.nodes not in ("pool", "pool-all"):
-        for resource in resources:
-            if "/" in resource:
-                checks.fact(
-                    f"check:allocatable:{resource}",
-                    "nodes.allocatable",
-                    {"resource": resource},
-                    compare="same-as-before",
-                    wait=60,
-                )
+    offered = {name for node in snapshot.nodes for name in node.allocatable}
+    resources = sorted({ask.resource for pod in snapshot.pods for ask in pod.asks} & offered)
+    for resource in resources:
+        if "/" in resource:
+            fact = "nodes.allocatable-counts" if _counts(scene, len(snapshot.nodes)) else "nodes.allocatable"
+            checks.fact(
+                f"check:allocatable:{resource}",
+                fact,
+                {"resource": resource},
+                compare="same-as-before",
+                wait=60,
+            )
     for item in snapshot.device_classes:
         if item.extended_resource_name:
             checks.fact(
@@ -401,19 +401,18 @@ def _workloads(checks: _List) -> None:
 def _devices(checks: _List) -> None:
     scene = checks.scene
     snapshot = scene.snapshot
-    renamed = scene.distribution.nodes in ("pool", "pool-all")
     for driver in snapshot.drivers:
         name = driver.driver
         moving, image, container = driver_target(scene, driver)
         if driver.devices or driver.nodes:
-            if not renamed:
-                checks.fact(
-                    f"check:devices:{name}",
-                    "dra.devices",
-                    {"driver": name},
-                    compare="same-as-before",
-                    wait=KUBELET_SLICES_WAIT,
-                )
+            pools = sum(1 for pool in snapshot.pools if pool.driver == name)
+            checks.fact(
+                f"check:devices:{name}",
+                "dra.device-counts" if _counts(scene, pools) else "dra.devices",
+                {"driver": name},
+                compare="same-as-before",
+                wait=KUBELET_SLICES_WAIT,
+            )
             checks.fact(
                 f"check:pools:{name}",
                 "dra.pools-incomplete",
@@ -484,44 +483,52 @@ def _devices(checks: _List) -> None:
 # ------------------------------------------------------------------------------------------------ runtime and the user's own
 
 
+_TARGETS = {
+    "Deployment": "deploy",
+    "StatefulSet": "statefulset",
+    "DaemonSet": "daemonset",
+    "ReplicaSet": "replicaset",
+}
+
+
 def _runtime(scene: Scene) -> list[CheckDraft]:
-    """What no API shows: a line a workload that holds devices, to be filled by someone who looks."""
-    counts: dict[tuple[str, str, str], tuple[int, str]] = {}
-    for claim in scene.snapshot.claims:
-        for consumer in claim.reserved_for:
-            pod = next(
-                (p for p in scene.snapshot.pods if (p.namespace, p.name) == (claim.namespace, consumer.name)),
-                None,
-            )
-            if pod is None:
-                continue
-            drivers = ", ".join(sorted({device.driver for device in claim.devices}))
-            target = (
-                ("deploy", pod.namespace, pod.owner.name)
-                if pod.owner is not None and pod.owner.kind == "Deployment"
-                else ("", pod.namespace, pod.name)
-            )
-            counts.setdefault(target, (len(claim.devices), drivers))
+    """What no API shows: a line a workload that uses devices, to be filled by someone who looks.
+
+    The command is that of `changegen.probe` for one of its Pods, turned to the workload: Pods get new names.
+    """
+    first: dict[tuple[str, str, str], str] = {}
+    for pod in scene.snapshot.pods:
+        if pod.uses_devices and pod.phase == "Running":
+            kind, name = (pod.owner.kind, pod.owner.name) if pod.owner is not None else ("", pod.name)
+            first.setdefault((pod.namespace, name, kind), pod.name)
+    chosen = dict(sorted(first.items())[:MOST_RUNTIME])
+    found = probes(scene.snapshot, pods=[f"{key[0]}/{name}" for key, name in chosen.items()])
     drafts = []
-    for (kind, namespace, name), (devices, drivers) in sorted(counts.items())[:MOST_RUNTIME]:
+    for (namespace, name, kind), one in chosen.items():
+        own = [item for item in found if (item.namespace, item.pod) == (namespace, one) and item.command]
+        if not own:
+            continue
+        head = own[0]
+        target = f"{_TARGETS[kind]}/{name}" if kind in _TARGETS else one
+        command = head.command.replace(f" {quoted(one)} ", f" {quoted(target)} ", 1)
         shown = f"{namespace}/{name}"
         drafts.append(
             CheckDraft(
-                key=f"check:runtime:{kind}:{shown}",
+                key=f"check:runtime:{shown}",
                 layer="runtime",
                 title=tr(
-                    "A container of {workload} sees its devices of {drivers}", workload=shown, drivers=drivers
+                    "A container of {workload} sees its devices ({subjects})",
+                    workload=shown,
+                    subjects=", ".join(dict.fromkeys(item.subject for item in own)),
                 ),
-                command="",
-                query=Query(fact="runtime.evidence", args={"title": shown, "command": ""}),
-                before=None,
+                command=command,
+                query=Query(fact="runtime.evidence", args={"title": shown, "command": command}),
                 before_known=False,
-                expected=devices,
+                expected=tr("the devices that it asks for; in this reading: {expect}", expect=head.expect)
+                if head.expect
+                else None,
                 compare="manual",
-                manual=tr(
-                    "Look inside a running container with the vendor's own tool, and count: {n} are expected in each Pod.",
-                    n=devices,
-                ),
+                manual=tr("Needs someone who looks: no API shows what a container sees."),
             )
         )
     return drafts

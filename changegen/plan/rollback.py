@@ -21,6 +21,7 @@ from changegen.model.snapshot import DisruptionBudget
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft
 from changegen.plan.scene import HopPlan, Member, Scene, quoted
+from changegen.plan.steps.after import planned_taints
 from changegen.plan.steps.common import KUBECTL, driver_target
 from changegen.versions import minor_key, minor_of
 
@@ -202,7 +203,7 @@ def driver_verdict(driver: str, today: str, target: str) -> Judgement:
     for rule in _driver_rules():
         if rule.driver == driver and _in_range(today, rule.from_) and _in_range(version, rule.to):
             return Judgement(
-                verdict="one-way", why=tr("{why} (source: {source})", why=rule.why, source=rule.source)
+                verdict="one-way", why=tr("{why} (source: {source})", why=tr(rule.why), source=rule.source)
             )
     return Judgement(
         verdict="reversible",
@@ -219,6 +220,7 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
     """All ways back, in the order in which they are gone."""
     backs: list[BackDraft] = []
     hops = scene.hops
+    backs += _taints(scene)
     backs += _drivers(scene)
     if hops:
         hop = hops[-1]
@@ -233,6 +235,31 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
         backs += _owners(scene)
         backs += _restore(scene, hops)
     return backs
+
+
+def _taints(scene: Scene) -> list[BackDraft]:
+    return [
+        BackDraft(
+            key=f"back:taint:{rule.name}",
+            what=tr("Device taint {key}", key=rule.key),
+            to=tr("no rule"),
+            commands=[
+                Command(
+                    text=f"kubectl delete devicetaintrules.resource.k8s.io {quoted(rule.name)}",
+                    where=KUBECTL,
+                    runs="write",
+                )
+            ],
+            verdict="reversible-until",
+            until=tr("effect NoExecute is set"),
+            why=tr(
+                "The devices are free to take again at once; Pods that were evicted do not come back by themselves, but their controllers make new ones."
+            ),
+            lost=tr("Evicted Pods, and those without a controller for good."),
+            minutes=2,
+        )
+        for rule in planned_taints(scene)
+    ]
 
 
 def _drivers(scene: Scene) -> list[BackDraft]:

@@ -44,7 +44,8 @@ def test_the_first_page_says_the_decision_and_its_remedy() -> None:
     made = ticket()
     assert made.title == "Upgrade Kubernetes 1.36.3 → 1.37.2 on prod-a"
     assert made.decision == "do-not-start"
-    assert made.headline.startswith("Do not start: 1 blocker. SidecarContainers=true is set on")
+    assert made.headline.startswith("Do not start: 1 blocker. SidecarContainers=true is set")
+    assert "unrecognized feature gate: SidecarContainers" in made.headline
     remedy = step("Take SidecarContainers out of ConfigMap kubeadm-config")
     assert f"Remedy: step {remedy.id}, {remedy.minutes} minutes, before the window." in made.headline
     assert list(made.facts) == [

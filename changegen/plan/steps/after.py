@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from changegen.i18n import tr
+from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
+    KUBECTL,
     MOST_SINGLE,
     command,
     driver_target,
     names,
 )
+from changegen.taint import blast_radius, rollout, rule_yaml
 
 
 def drivers(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
@@ -107,6 +111,7 @@ def after(scene: Scene, hop: HopPlan | None) -> list[StepDraft]:
         steps += _addons(scene, hop)
         steps += _bare(scene)
         steps.append(_settle(scene, hop))
+    steps += _taints(scene)
     steps.append(_close(scene))
     return steps
 
@@ -251,6 +256,65 @@ def _settle(scene: Scene, hop: HopPlan) -> StepDraft:
         checks=["check:cordoned", "check:taints", "check:services-down"],
         notes=notes,
     )
+
+
+def planned_taints(scene: Scene) -> list[TaintRule]:
+    """Device taints that the profile wants rolled out, as the rules that do it."""
+    rules = []
+    for position, wish in enumerate(scene.profile.taints.devices, start=1):
+        if wish.expect != "rollout":
+            continue
+        chosen = bool(wish.driver or wish.pool or wish.device)
+        short = re.sub(r"[^a-z0-9-]+", "-", wish.key.rpartition("/")[2].lower()).strip("-") or "device"
+        rules.append(
+            TaintRule(
+                name=f"{short}-{position}",
+                selector="some" if chosen else "all",
+                driver=wish.driver,
+                pool=wish.pool,
+                device=wish.device,
+                key=wish.key,
+                value=wish.value or "",
+                effect="None",
+                api_version="resource.k8s.io/v1",
+            )
+        )
+    return rules
+
+
+def _taints(scene: Scene) -> list[StepDraft]:
+    """The rollout of a device taint: look on, stop new Pods, evict, take it away."""
+    steps = []
+    for rule in planned_taints(scene):
+        blast = blast_radius(scene.snapshot, rule, version=scene.target or None)
+        for position, part in enumerate(rollout(blast), start=1):
+            commands = list(part.commands)
+            if position == 1:
+                text = rule_yaml(rule, None, "None").rstrip()
+                commands.insert(0, command(f"cat > {quoted(rule.name + '.yaml')} <<'EOF'\n{text}\nEOF"))
+            steps.append(
+                StepDraft(
+                    key=f"taint:{rule.name}:{position}",
+                    phase="after",
+                    title=tr("Device taint {key}: {title}", key=rule.key, title=part.title),
+                    why=tr(
+                        "Of {n} devices selected, {allocated} are allocated; {pods} Pods would be evicted, without asking their PodDisruptionBudgets.",
+                        n=len(blast.devices),
+                        allocated=blast.allocated,
+                        pods=len(blast.evicted),
+                    )
+                    if position == 1
+                    else "",
+                    commands=[Command(text=c.text, where=c.where or KUBECTL, runs=c.runs) for c in commands],
+                    minutes=5,
+                    go_on=part.go_on,
+                    stop=part.stop or tr("A Pod that is not named here is gone."),
+                    checks=["check:held", "check:pending"],
+                    rollback=[f"back:taint:{rule.name}"],
+                    notes=list(blast.warnings) if position == 1 else [],
+                )
+            )
+    return steps
 
 
 def _close(scene: Scene) -> StepDraft:

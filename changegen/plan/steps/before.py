@@ -16,9 +16,9 @@ from changegen.plan.steps.common import (
     packages,
     variables,
 )
-from changegen.plan.steps.remedies import gate_remedies, stored_objects
+from changegen.plan.steps.remedies import remedies, stored_objects
 
-_PEOPLE = ("PDB", "CAP", "DRAIN")
+_PEOPLE = ("PDB", "CAP", "DRAIN", "WEBHOOK")
 """Areas of findings that need a decision of the workload's owner before a drain."""
 
 
@@ -28,7 +28,7 @@ def before(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> li
     if hop is not None:
         steps += _etcd_steps(scene, hop)
         steps += _backups(scene, hop)
-    steps += gate_remedies(scene, findings)
+    steps += remedies(scene, findings)
     steps += stored_objects(scene, findings)
     steps += _driver_owners(findings)
     steps += _people(scene, findings, hop)

@@ -42,6 +42,151 @@ def _sed(text: str) -> str:
     return re.sub(r"([/.\[\]*^$\\&])", r"\\\1", text)
 
 
+def remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """Steps that mend what keeps a component or kubeadm from starting, and optional ones that tidy up."""
+    return [*gate_remedies(scene, findings), *_kubeadm_remedies(scene, findings), *_tidy(scene, findings)]
+
+
+def _edit(config: ConfigMapFact, edits: Sequence[str]) -> list[Command]:
+    """Shows, then makes, an edit of a ConfigMap; a concurrent change makes the replacement fail."""
+    sed = "sed " + " ".join(f"-e {quoted(edit)}" for edit in dict.fromkeys(edits))
+    read = f"kubectl -n {quoted(config.namespace)} get configmap {quoted(config.name)} -o yaml | {sed}"
+    return [command(f"{read} | kubectl diff -f -"), command(f"{read} | kubectl replace -f -", write=True)]
+
+
+def _kubeadm_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """Of kubeadm: its own gates, removed flags in extraArgs, and a configuration version that it no longer reads."""
+    config = next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
+    if config is None:
+        return []
+    steps = []
+    edits: list[str] = []
+    concerned: list[Finding] = []
+    for item in findings:
+        name = item.subject.name
+        if item.severity != "blocking" or not name:
+            continue
+        if item.code == "CG-KUBEADM-002":
+            edits.append(f"/^ *{_sed(name)}: \\(true\\|false\\)$/d")
+            concerned.append(item)
+        elif item.code in ("CG-FLAG-001", "CG-FLAG-003"):
+            flag = name.lstrip("-").split(" ")[0].split("=")[0]
+            if not any(fact.name == flag for facts in config.component_flags.values() for fact in facts):
+                continue
+            edits += [f"/- name: {_sed(flag)}$/{{N;d;}}", f"/^ *{_sed(flag)}: /d"]
+            concerned.append(item)
+    if edits:
+        steps.append(
+            StepDraft(
+                key="config:kubeadm-own",
+                phase="before",
+                title=tr(
+                    "Take out of ConfigMap kubeadm-config what the target does not know: {names}",
+                    names=", ".join(dict.fromkeys(i.subject.name for i in concerned)),
+                ),
+                why=tr("kubeadm refuses it, or writes it into the manifests of components that do."),
+                commands=_edit(config, edits),
+                minutes=10,
+                go_on=tr("The diff showed only these names going, and reading it again shows none of them."),
+                stop=tr("The diff shows anything else."),
+                checks=["check:readyz"],
+                rollback=["back:config"],
+                findings=[item.id for item in concerned],
+            )
+        )
+    migrate = [item for item in findings if item.code == "CG-KUBEADM-003" and item.severity == "blocking"]
+    if migrate:
+        node = scene.control_nodes[0] if scene.control_nodes else tr("a control-plane node")
+        steps.append(
+            StepDraft(
+                key="config:kubeadm-migrate",
+                phase="before",
+                title=tr("Migrate ConfigMap kubeadm-config from {version}", version=config.api_version),
+                why=tr("kubeadm of the target does not read it any more; the kubeadm of today still does."),
+                commands=[
+                    command(
+                        "kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' > kubeadm-old.yaml",
+                        where=node,
+                    ),
+                    command(
+                        "kubeadm config migrate --old-config kubeadm-old.yaml --new-config kubeadm-new.yaml",
+                        where=node,
+                    ),
+                    command(
+                        "kubectl -n kube-system create configmap kubeadm-config --from-file=ClusterConfiguration=kubeadm-new.yaml --dry-run=client -o yaml | kubectl replace -f -",
+                        where=node,
+                        write=True,
+                    ),
+                ],
+                nodes=(node,) if scene.control_nodes else (),
+                minutes=15,
+                go_on=tr(
+                    "kubeadm-new.yaml holds one ClusterConfiguration of the new version with the same settings, and the ConfigMap holds it."
+                ),
+                stop=tr("A setting is missing in it: extraArgs became lists of name and value."),
+                checks=["check:readyz"],
+                rollback=["back:config"],
+                findings=[item.id for item in migrate],
+                notes=[tr("With the kubeadm of today: run it before the new one is installed.")],
+            )
+        )
+    return steps
+
+
+def _tidy(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """Optional: gates that the target locks to the value that they have; the next minor may not know them."""
+    steps = []
+    locked = [item for item in findings if item.code == "CG-GATE-010" and item.subject.name]
+    for config in scene.snapshot.config_maps:
+        if config.kind not in ("kubeadm", "kubelet", "kube-proxy"):
+            continue
+        concerned = [
+            item
+            for item in locked
+            if (source := config.component_gates.get(item.subject.component)) is not None
+            and item.subject.name in source.gates
+            and _default_is(scene, item.subject.name, source.gates[item.subject.name])
+        ]
+        if not concerned:
+            continue
+        edits = _gate_edits(config, concerned)
+        place = f"{config.namespace}/{config.name}"
+        names_text = ", ".join(dict.fromkeys(item.subject.name for item in concerned))
+        steps.append(
+            StepDraft(
+                key=f"tidy:{place}",
+                phase="before",
+                title=tr(
+                    "Optional: take {gates} out of ConfigMap {name}", gates=names_text, name=config.name
+                ),
+                why=tr(
+                    "It is the default today and locked at the target: it does nothing, and the first minor that does not know it will not start."
+                ),
+                commands=_edit(config, edits),
+                minutes=5,
+                go_on=tr("The diff showed only these names going."),
+                stop=tr("The diff shows anything else."),
+                checks=["check:readyz"],
+                rollback=["back:config"],
+                findings=[item.id for item in concerned],
+                notes=[
+                    tr(
+                        "Left as it is, nothing fails with this change. Nodes take it over with their own step."
+                    )
+                ],
+            )
+        )
+    return steps
+
+
+def _default_is(scene: Scene, gate: str, value: bool) -> bool:
+    """Whether the gate has that value today without being set, so that taking it out changes nothing."""
+    if not scene.data.knows(scene.today):
+        return False
+    known = scene.data.gates(scene.today).get(gate)
+    return known is not None and known.specs[-1].default is value
+
+
 def gate_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     """Steps that take refused gates out of where they are set, ConfigMaps first."""
     faults = _gate_faults(findings)
@@ -66,11 +211,34 @@ def gate_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     return steps
 
 
+def _gate_edits(config: ConfigMapFact, faults: Sequence[Finding]) -> list[str]:
+    """Edits for sed that take gates out of a ConfigMap: of a flag's value, as a list item, or of a map."""
+    by_component: dict[str, list[str]] = {}
+    for fault in faults:
+        by_component.setdefault(fault.subject.component, []).append(fault.subject.name)
+    edits: list[str] = []
+    for component, gates in by_component.items():
+        source = config.component_gates[component]
+        if not source.flag_values:
+            edits += [f"/^ *{_sed(gate)}: \\(true\\|false\\)$/d" for gate in gates]
+            continue
+        for value in source.flag_values:
+            after = _without(value, gates)
+            if after == value:
+                continue
+            if after:
+                edits.append(f"s/{_sed(value)}/{_sed(after)}/")
+            else:
+                edits += [
+                    '/- name: feature-gates$/{N;/value: "\\{0,1\\}' + _sed(value) + '"\\{0,1\\}$/d;}',
+                    f'/feature-gates: "\\{{0,1\\}}{_sed(value)}"\\{{0,1\\}}$/d',
+                ]
+    return edits
+
+
 def _config_step(config: ConfigMapFact, faults: Sequence[Finding]) -> tuple[StepDraft | None, set[str]]:
     """The step that takes refused gates out of a ConfigMap, and the findings that it mends."""
     concerned: list[Finding] = []
-    edits: list[str] = []
-    texts: list[str] = []
     by_component: dict[str, list[str]] = {}
     for fault in faults:
         source = config.component_gates.get(fault.subject.component)
@@ -80,26 +248,9 @@ def _config_step(config: ConfigMapFact, faults: Sequence[Finding]) -> tuple[Step
         by_component.setdefault(fault.subject.component, []).append(fault.subject.name)
     if not concerned:
         return None, set()
-    for component, gates in by_component.items():
-        source = config.component_gates[component]
-        texts.append(f"{component}: {', '.join(gates)}")
-        if source.flag_values:
-            for value in source.flag_values:
-                after = _without(value, gates)
-                if after == value:
-                    continue
-                if after:
-                    edits.append(f"s/{_sed(value)}/{_sed(after)}/")
-                else:
-                    edits += [
-                        '/- name: feature-gates$/{N;/value: "\\{0,1\\}' + _sed(value) + '"\\{0,1\\}$/d;}',
-                        f'/feature-gates: "\\{{0,1\\}}{_sed(value)}"\\{{0,1\\}}$/d',
-                    ]
-        else:
-            edits += [f"/^ *{_sed(gate)}: \\(true\\|false\\)$/d" for gate in gates]
+    edits = _gate_edits(config, concerned)
+    texts = [f"{component}: {', '.join(gates)}" for component, gates in by_component.items()]
     place = f"{config.namespace}/{config.name}"
-    sed = "sed " + " ".join(f"-e {quoted(edit)}" for edit in dict.fromkeys(edits))
-    read = f"kubectl -n {quoted(config.namespace)} get configmap {quoted(config.name)} -o yaml | {sed}"
     gates_text = ", ".join(sorted({fault.subject.name for fault in concerned}))
     kubeadm = config.kind == "kubeadm"
     step = StepDraft(
@@ -114,10 +265,7 @@ def _config_step(config: ConfigMapFact, faults: Sequence[Finding]) -> tuple[Step
             if kubeadm
             else tr("New configuration is made from it ({texts}).", texts="; ".join(texts))
         ),
-        commands=[
-            command(f"{read} | kubectl diff -f -"),
-            command(f"{read} | kubectl replace -f -", write=True),
-        ],
+        commands=_edit(config, edits),
         minutes=10,
         go_on=tr("The diff showed only these names going, and reading it again shows none of them."),
         stop=tr("The diff shows anything else."),

@@ -1,0 +1,163 @@
+"""Remedies do what they say: the edits are run on real text, and nothing else changes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import msgspec
+import pytest
+import yaml
+
+from changegen.model.profile import DeviceTaintWish, Taints
+from changegen.model.snapshot import ConfigMapFact, GateSource
+from changegen.model.ticket import Finding, Subject
+from changegen.plan.steps.remedies import _gate_edits
+from tests.plan.build import dra_profile, plan, recorded, to
+
+replace = msgspec.structs.replace
+
+
+def finding(component: str, gate: str) -> Finding:
+    return Finding(
+        id=gate,
+        code="CG-GATE-001",
+        severity="blocking",
+        subject=Subject(component=component, name=gate),
+        title="t",
+        message="m",
+    )
+
+
+def sed(edits: list[str], text: str) -> str:
+    words = [word for edit in edits or ["p;d"] for word in ("-e", edit)]
+    return subprocess.run(["sed", *words], input=text, capture_output=True, text=True, check=True).stdout
+
+
+def document(lines: str) -> str:
+    """A ConfigMap as kubectl prints it, with the configuration as a block."""
+    body = "\n".join(f"    {line}" for line in lines.splitlines())
+    return f"apiVersion: v1\ndata:\n  ClusterConfiguration: |\n{body}\nkind: ConfigMap\n"
+
+
+def inside(text: str) -> object:
+    return yaml.safe_load(yaml.safe_load(text)["data"]["ClusterConfiguration"])
+
+
+def extra(value: str) -> str:
+    return f"apiServer:\n  extraArgs:\n  - name: audit-log-path\n    value: /x\n  - name: feature-gates\n    value: {value}\nscheduler: {{}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "gates", "left"),
+    [
+        ("A=true,SidecarContainers=true", ["SidecarContainers"], "A=true"),
+        ("SidecarContainers=true,A=true", ["SidecarContainers"], "A=true"),
+        ("A=true,SidecarContainers=true,B=false", ["SidecarContainers"], "A=true,B=false"),
+        ("A=true,kube:SidecarContainers=true", ["SidecarContainers"], "A=true"),
+        ("A=true,NotSidecarContainers=true", ["SidecarContainers"], "A=true,NotSidecarContainers=true"),
+        ("A=true,B=true,C=true", ["A", "C"], "B=true"),
+        ("SidecarContainers=true", ["SidecarContainers"], None),
+    ],
+)
+def test_a_gate_goes_and_all_else_stays(value: str, gates: list[str], left: str | None) -> None:
+    config = ConfigMapFact(
+        namespace="kube-system",
+        name="kubeadm-config",
+        kind="kubeadm",
+        component_gates={
+            "kube-apiserver": GateSource(
+                provenance="configmap",
+                place="p",
+                certainty="intended",
+                flag_values=(value,),
+                gates=dict.fromkeys(gates, True),
+            )
+        },
+    )
+    edits = _gate_edits(config, [finding("kube-apiserver", gate) for gate in gates])
+    before = document(extra(value))
+    after = inside(sed(edits, before))
+    expected = inside(before)
+    assert isinstance(expected, dict)
+    args = expected["apiServer"]["extraArgs"]
+    if left is None:
+        expected["apiServer"]["extraArgs"] = args[:1]
+    else:
+        args[1]["value"] = left
+    assert after == expected
+    as_map = document(
+        f"apiServer:\n  extraArgs:\n    audit-log-path: /x\n    feature-gates: {value}\nscheduler: {{}}"
+    )
+    changed = inside(sed(edits, as_map))
+    assert isinstance(changed, dict)
+    assert changed["apiServer"]["extraArgs"].get("feature-gates") == left
+    assert changed["apiServer"]["extraArgs"]["audit-log-path"] == "/x"
+
+
+def test_a_gate_of_a_map_goes() -> None:
+    config = ConfigMapFact(
+        namespace="kube-system",
+        name="kubelet-config",
+        kind="kubelet",
+        component_gates={
+            "kubelet": GateSource(
+                provenance="configmap", place="p", certainty="intended", gates={"A": True, "B": False}
+            )
+        },
+    )
+    text = document("featureGates:\n  A: true\n  AB: true\n  B: false\nkind: KubeletConfiguration")
+    after = inside(sed(_gate_edits(config, [finding("kubelet", "A"), finding("kubelet", "B")]), text))
+    assert after == {"featureGates": {"AB": True}, "kind": "KubeletConfiguration"}
+
+
+def test_the_printed_remedy_of_the_recorded_cluster_works_on_its_own_text() -> None:
+    made = plan(recorded("before"), dra_profile())
+    step = next(s for s in made.steps if s.title.startswith("Take SidecarContainers"))
+    words = shlex.split(step.commands[1].text.split("|")[1])
+    assert words[0] == "sed"
+    text = document(extra("DRADeviceTaintRules=true,SidecarContainers=true"))
+    after = inside(subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout)
+    assert isinstance(after, dict)
+    assert after["apiServer"]["extraArgs"][1]["value"] == "DRADeviceTaintRules=true"
+
+
+def test_what_only_tidies_is_called_optional() -> None:
+    made = plan(recorded("before"), dra_profile())
+    step = next(s for s in made.steps if "DRAResourceClaimDeviceStatus" in s.title)
+    assert step.title.startswith("Optional: ")
+    found = next(f for f in made.findings if f.code == "CG-GATE-010")
+    assert found.remedy == (step.id,)
+
+
+def test_a_gate_that_only_a_manifest_sets_is_taken_out_there() -> None:
+    base = recorded("before")
+    maps = tuple(replace(item, component_gates={}) for item in base.config_maps)
+    made = plan(replace(base, config_maps=maps))
+    step = next(s for s in made.steps if "own configuration" in s.title)
+    assert step.nodes == ("cp-1", "cp-2", "cp-3")
+    assert all("/etc/kubernetes/manifests/kube-apiserver.yaml" in c.text for c in step.commands)
+    assert all(
+        c.text.startswith(
+            "sudo sed -i -e s/DRADeviceTaintRules=true,SidecarContainers=true/DRADeviceTaintRules=true/"
+        )
+        for c in step.commands
+    )
+
+
+def test_a_device_taint_is_rolled_out_in_steps_and_taken_back() -> None:
+    wish = DeviceTaintWish(
+        key="example.com/repair", effect="NoExecute", expect="rollout", driver="gpu.example.com", pool="gpu-1"
+    )
+    made = plan(recorded("before"), replace(to("1.37.2"), taints=Taints(devices=(wish,))))
+    steps = [s for s in made.steps if s.title.startswith("Device taint example.com/repair")]
+    assert len(steps) == 4
+    first = "\n".join(c.text for c in steps[0].commands)
+    assert 'effect: "None"' in first
+    assert re.search(r"pool: [\"']?gpu-1", first)
+    assert "2 are allocated" in steps[0].why
+    back = next(b for b in made.rollback if "example.com/repair" in b.what)
+    assert back.order == 1
+    assert back.verdict == "reversible-until"
+    assert set(back.undoes) == {s.id for s in steps}
