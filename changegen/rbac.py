@@ -15,6 +15,8 @@ from changegen.i18n import tr
 
 __all__ = [
     "CONFIG_MAPS",
+    "DISTRIBUTIONS",
+    "OPENSHIFT_CONFIG_MAPS",
     "RESOURCES",
     "TEXTS",
     "Resource",
@@ -38,8 +40,9 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     requests for deprecated versions is not disturbed where a newer one is there."""
     namespaced: bool = False
     why: str
-    where: Literal["any", "openshift", "if served"] = "any"
-    """openshift, if served: no word is lost on it where its group is not served."""
+    where: Literal["any", "openshift", "k0s", "if served"] = "any"
+    """Other than any: no word is lost on it where its group is not served. A distribution: its rights are printed when it
+    is named."""
 
     @property
     def full_name(self) -> str:
@@ -186,6 +189,15 @@ RESOURCES: Final[tuple[Resource, ...]] = (
         why="kubelet feature gates on OpenShift",
         where="openshift",
     ),
+    Resource(
+        name="clusterconfigs",
+        group="k0s.k0sproject.io",
+        kind="ClusterConfig",
+        versions=("v1beta1",),
+        namespaced=True,
+        why="feature gates on k0s",
+        where="k0s",
+    ),
 )
 """Everything that is listed, in the order of the requests."""
 
@@ -241,11 +253,20 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def rules(*, configz: bool = False, openshift: bool = False) -> tuple[Rule, ...]:
-    """Return the least rights for a whole snapshot; ``configz`` adds the powerful get nodes/proxy."""
+DISTRIBUTIONS: Final = ("openshift", "k0s")
+"""Distributions that need rights of their own."""
+
+
+def rules(*, configz: bool = False, distribution: str = "") -> tuple[Rule, ...]:
+    """Return the least rights for a whole snapshot.
+
+    Args:
+        configz: Add get nodes/proxy, a powerful right.
+        distribution: One of ``DISTRIBUTIONS``, or empty.
+    """
     by_group: dict[str, list[str]] = {}
     for resource in RESOURCES:
-        if resource.where == "openshift" and not openshift:
+        if resource.where in DISTRIBUTIONS and resource.where != distribution:
             continue
         by_group.setdefault(resource.group, []).append(resource.name)
     found = [
@@ -270,7 +291,7 @@ def rules(*, configz: bool = False, openshift: bool = False) -> tuple[Rule, ...]
                 ),
             )
         )
-    maps = {**CONFIG_MAPS, **(OPENSHIFT_CONFIG_MAPS if openshift else {})}
+    maps = {**CONFIG_MAPS, **(OPENSHIFT_CONFIG_MAPS if distribution == "openshift" else {})}
     found.extend(
         Rule(verbs=("get",), groups=("",), resources=("configmaps",), names=names, namespace=namespace)
         for namespace, names in maps.items()

@@ -19,7 +19,12 @@ __all__ = ["command"]
 @click.option("--user", metavar="NAME", help="Bind the roles to this user.")
 @click.option("--group", metavar="NAME", help="Bind the roles to this group.")
 @click.option("--service-account", metavar="NAMESPACE/NAME", help="Bind the roles to this ServiceAccount.")
-@click.option("--openshift", is_flag=True, help="With what OpenShift needs beside.")
+@click.option(
+    "--distribution",
+    type=click.Choice(["openshift", "k0s"]),
+    default=None,
+    help="With what that one needs beside.",
+)
 @click.option(
     "--check",
     is_flag=True,
@@ -38,7 +43,7 @@ def rbac(
     user: str | None,
     group: str | None,
     service_account: str | None,
-    openshift: bool,
+    distribution: str | None,
     check: bool,
     output: str | None,
 ) -> None:
@@ -48,7 +53,7 @@ def rbac(
     """
     from changegen import rbac as table_of_rights
 
-    rules = table_of_rights.rules(configz=cluster.configz, openshift=openshift)
+    rules = table_of_rights.rules(configz=cluster.configz, distribution=distribution or "")
     if check:
         sys.exit(_check(cluster, table_of_rights.rights(rules), output))
     given = [part for part in (user, group, service_account) if part]

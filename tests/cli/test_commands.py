@@ -305,6 +305,13 @@ def test_rbac_is_valid_and_only_reads(run, configz):
     assert all(rule["resourceNames"] for rule in maps)
 
 
+def test_rbac_of_distributions(run):
+    plain = run("rbac").stdout
+    for name, group in (("openshift", "config.openshift.io"), ("k0s", "k0s.k0sproject.io")):
+        assert group not in plain
+        assert group in run("rbac", "--distribution", name).stdout
+
+
 def test_rbac_check_asks_the_cluster(run, httpserver, tmp_path):
     from werkzeug import Request, Response
 
