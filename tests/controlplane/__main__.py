@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import shutil
 import signal
 import sys
@@ -61,7 +62,15 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("output", type=Path, help="folder that the captures are written to")
     command.set_defaults(run=_record)
 
-    options = parser.parse_args(arguments)
+    command = commands.add_parser(
+        "oracle", help="compare changegen's gate verdicts with started components", add_help=False
+    )
+    command.set_defaults(run=_oracle)
+
+    options, rest = parser.parse_known_args(arguments)
+    options.rest = rest
+    if rest and options.command != "oracle":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return int(options.run(options))
     except (build.BuildError, ComponentError) as error:
@@ -139,6 +148,11 @@ def _record(options: argparse.Namespace) -> int:
         build.build(version)
     record.record(options.before, options.after, options.output)
     return 0
+
+
+def _oracle(options: argparse.Namespace) -> int:
+    oracle = importlib.import_module("tests.controlplane.oracle")
+    return int(oracle.main(options.rest))
 
 
 if __name__ == "__main__":
