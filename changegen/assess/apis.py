@@ -52,6 +52,14 @@ OBJECTS = Code(
     "made them stop working.",
     remedy="Rewrite them in the replacement version.",
 )
+CRD_STORED = Code(
+    code="CG-API-006",
+    title="Custom resource stored in a version that it does not serve",
+    severity="warning",
+    meaning="status.storedVersions of a CustomResourceDefinition names a version that the definition no longer serves: old objects "
+    "may still be in etcd in it, and an operator that drops the version for good makes them unreadable.",
+    remedy="Migrate the stored objects, then take the version out of status.storedVersions, before its operator is upgraded.",
+)
 WISH_UNSERVED = Code(
     code="CG-API-010",
     title="Wished API not served",
@@ -87,6 +95,7 @@ CODES = (
     STORED,
     STORED_BACK,
     OBJECTS,
+    CRD_STORED,
     WISH_UNSERVED,
     WISH_SERVED,
     WISH_UNKNOWN,
@@ -133,6 +142,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
     yield from _stored(ctx)
     yield from _objects(ctx)
     yield from _wishes(ctx)
+    yield from _custom(ctx)
     for service in ctx.snapshot.api_services:
         if service.available is False:
             yield finding(
@@ -151,6 +161,32 @@ def findings(ctx: Context) -> Iterator[Finding]:
                         source=f"apiservices/{service.name}",
                         path="status.conditions[Available]",
                         value=service.reason,
+                        provenance="api object",
+                    ),
+                ),
+                preexisting=True,
+            )
+
+
+def _custom(ctx: Context) -> Iterator[Finding]:
+    for resource in ctx.snapshot.custom_resources:
+        lost = sorted(set(resource.stored) - set(resource.served)) if resource.served else []
+        if lost:
+            yield finding(
+                CRD_STORED,
+                tr(
+                    "{name} lists {stored} as stored and serves {served}.",
+                    name=resource.name,
+                    stored=", ".join(lost),
+                    served=", ".join(resource.served),
+                ),
+                component="CustomResourceDefinition",
+                name=resource.name,
+                evidence=(
+                    Evidence(
+                        source=f"customresourcedefinitions/{resource.name}",
+                        path="status.storedVersions",
+                        value=", ".join(resource.stored),
                         provenance="api object",
                     ),
                 ),

@@ -29,6 +29,7 @@ from changegen.model.snapshot import (
     ConfigFact,
     ConfigMapFact,
     ContainerState,
+    CustomResource,
     GateSource,
     Lease,
     NodeTaint,
@@ -341,6 +342,22 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
     "CG-API-005": (
         lambda: claim("resource.k8s.io/v1beta1", "1.38.0"),
         lambda: claim("resource.k8s.io/v1", "1.38.0"),
+    ),
+    "CG-API-006": (
+        lambda: one(
+            pod(),
+            custom_resources=(
+                CustomResource(name="a.b.c", group="b.c", kind="A", served=("v1",), stored=("v1", "v1beta1")),
+            ),
+        ),
+        lambda: one(
+            pod(),
+            custom_resources=(
+                CustomResource(
+                    name="a.b.c", group="b.c", kind="A", served=("v1", "v1beta1"), stored=("v1", "v1beta1")
+                ),
+            ),
+        ),
     ),
     "CG-API-010": (
         lambda: one(pod(), wanted=profile(apis=(ApiWish(group_version="resource.k8s.io/v1beta2"),))),
