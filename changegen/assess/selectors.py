@@ -220,7 +220,10 @@ class _Parser:
     def primary(self) -> Node:
         kind, value = self.take()
         if kind == "int":
-            return ("lit", int(value.rstrip("uU"), 0))
+            digits = value.rstrip("uU")
+            if len(digits) > 20:
+                raise SelectorSyntaxError("a number out of range")
+            return ("lit", int(digits, 16 if digits[:2] in {"0x", "0X"} else 10))
         if kind == "float":
             return ("lit", float(value))
         if kind == "string":
@@ -254,7 +257,10 @@ class _Parser:
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> Node:
-    return _Parser(expression).whole()
+    try:
+        return _Parser(expression).whole()
+    except RecursionError:
+        raise SelectorSyntaxError("nested too deeply") from None
 
 
 # ------------------------------------------------------------------------------------------------------- references
@@ -322,7 +328,10 @@ def references(expression: str) -> tuple[Reference, ...]:
                         else:
                             walk(item, bound, guarded)
 
-    walk(_parsed(expression), {}, False)
+    try:
+        walk(_parsed(expression), {}, False)
+    except RecursionError:
+        raise SelectorSyntaxError("nested too deeply") from None
     return tuple(sorted(Reference(k, d, n, g) for (k, d, n), g in found.items()))
 
 
@@ -665,7 +674,7 @@ def judge(expression: str, driver: str, device: Device) -> Verdict:
     """What one selector says of one device of a driver."""
     try:
         value = _evaluate(_parsed(expression), {"device": _View(driver, device)})
-    except (SelectorSyntaxError, _Unknown):
+    except (SelectorSyntaxError, _Unknown, RecursionError):
         return Verdict(None)
     except _RuntimeError as error:
         return Verdict(False, str(error))
