@@ -24,7 +24,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """A difference with what the plan says of it."""
 
     change: Change
-    how: Literal["planned", "follows", "unplanned"]
+    how: Literal["planned", "follows", "unplanned", "with"]
+    """with: the consequence of another unplanned change."""
     what: str
     why: str = ""
 
@@ -77,6 +78,14 @@ class _Plan:
             if d.workload is not None
         }
         self.changed_drivers = self._changed_drivers()
+        images = {f"{w.kind} {w.namespace}/{w.name}": w.images for w in after.workloads}
+        self.changed_workloads = {
+            self.driver_of[name]
+            for w in before.workloads
+            if (name := f"{w.kind} {w.namespace}/{w.name}") in self.driver_of
+            and images.get(name, w.images) != w.images
+        }
+        """Drivers whose workload's template has another image."""
         self.bare = {
             f"{pod.namespace}/{pod.name}": pod.node
             for pod in before.pods
@@ -262,9 +271,9 @@ def _drivers(plan: _Plan, change: Change, subject: str) -> _Verdict:
     if change.area == "pools" and field in ("generation", "slices") and driver not in plan.changed_drivers:
         return "follows", tr("a starting kubelet deletes its slices, and the driver publishes them anew")
     if driver in plan.changed_drivers and field not in ("image", "version"):
-        return "unplanned", tr("with the driver's image, whose change was not planned")
+        return "with", tr("with the driver's image, whose change was not planned")
     if driver in plan.changed_drivers:
-        return "unplanned", _label_lag(plan, driver)
+        return ("with" if driver in plan.changed_workloads else "unplanned"), _label_lag(plan, driver)
     return _UNPLANNED
 
 
@@ -311,7 +320,7 @@ def _pods(plan: _Plan, change: Change, subject: str) -> _Verdict:
             and plan.driver_of[owner] in plan.changed_drivers
             and plan.driver_of[owner] not in plan.drivers
         ):
-            return "unplanned", tr("with the driver's image, whose change was not planned")
+            return "with", tr("with the driver's image, whose change was not planned")
         return "follows", tr("replaced when their node was drained")
     node = plan.bare.get(subject)
     if not change.path and change.kind == "removed":
@@ -347,7 +356,7 @@ def _pods(plan: _Plan, change: Change, subject: str) -> _Verdict:
 def _image_of_pod(plan: _Plan, change: Change) -> _Verdict:
     if change.after in plan.images.values():
         return "planned", ""
-    return "unplanned", tr("with the image of its workload, whose change was not planned")
+    return "with", tr("with the image of its workload, whose change was not planned")
 
 
 def _workloads(plan: _Plan, change: Change, subject: str) -> _Verdict:

@@ -104,7 +104,8 @@ def _verify(
     not_done += failed_gates[1]
     explained = explain(ticket, before, after, comparison, data)
     done += [_follows(item) for item in explained if item.how == "follows"]
-    unplanned = tuple(_unplanned(item) for item in explained if item.how == "unplanned")
+    roots = [item for item in explained if item.how == "unplanned"]
+    unplanned = tuple(_unplanned(item) for item in (*roots, *(i for i in explained if i.how == "with")))
     open_items += _unproven(ticket, after, comparison)
     findings: tuple[Finding, ...] = ()
     if data is not None and ticket.profile is not None:
@@ -130,7 +131,7 @@ def _verify(
             "done": sum(1 for item in done if item.code != "follows"),
             "follows": sum(1 for item in done if item.code == "follows"),
             "not_done": len(not_done),
-            "unplanned": len(unplanned),
+            "unplanned": len(roots),
             "open": len(open_items),
         },
         checks=ticket.checks,
@@ -566,6 +567,7 @@ def _unplanned(item: Explained) -> Deviation:
         count=item.change.count,
         subjects=item.change.subjects,
         why=item.why,
+        code="with" if item.how == "with" else "",
     )
 
 
@@ -614,8 +616,9 @@ def _headline(
             by_id = {check.id: check.title for check in checks}
             failed = [f"{item.id} {by_id[item.id]}" for item in results if item.result == "fail"]
             text += " " + tr("First: {items}.", items="; ".join(failed[:3]))
-    if unplanned:
-        text += " " + tr("Done and not planned: {n}.", n=len(unplanned))
+    roots = sum(1 for item in unplanned if not item.code)
+    if roots:
+        text += " " + tr("Done and not planned: {n}.", n=roots)
     return text
 
 

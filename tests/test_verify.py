@@ -87,6 +87,8 @@ def test_what_was_done_and_not_planned() -> None:
         ("1.1.0", "1.3.0", 2),
     }
     assert "generation" in line(unplanned, "^pools: gpu.example.com").what
+    assert report().counts["unplanned"] == 2
+    assert [item.code for item in unplanned] == ["", "", *["with"] * (len(unplanned) - 2)]
     gone = line(unplanned, "ml/too-big: gone")
     assert "someone deleted it" in gone.why
     assert not [item for item in unplanned if "kube-apiserver" in item.what or "nodes:" in item.what]

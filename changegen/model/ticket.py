@@ -456,6 +456,7 @@ class Deviation(Model, frozen=True, kw_only=True):
     subjects: tuple[str, ...] = ()
     why: str = ""
     code: str = ""
+    """``follows``: the consequence of something planned · ``with``: of another unplanned change · empty: the thing itself."""
 
 
 class Results(Model, frozen=True, kw_only=True):

@@ -39,17 +39,13 @@ def make_fields(profile: Profile, given: Mapping[str, str], *, suggestion: str =
         suggestion: The risk as the tool computes it: shown in the label, never filled in.
     """
     owner, board = tr("the change's owner"), tr("the change board or approver")
-    risk = (
-        tr("Risk, accepted by a person (computed: {risk})", risk=suggestion)
-        if suggestion
-        else tr("Risk, accepted by a person")
-    )
+    risk = tr("Risk, accepted (computed: {risk})", risk=suggestion) if suggestion else tr("Risk, accepted")
     known: tuple[tuple[str, str, str, bool], ...] = (
-        ("owner", tr("Owner, who carries it out"), tr("the team that files it"), True),
-        ("reviewer", tr("Second engineer, who checks the steps"), owner, True),
-        ("window_start", tr("Window, start"), owner, True),
-        ("window_end", tr("Window, end"), owner, True),
-        ("approvers", tr("Who must approve"), board, True),
+        ("owner", tr("Owner"), tr("the team that files it"), True),
+        ("reviewer", tr("Second engineer"), owner, True),
+        ("window_start", tr("Window start"), owner, True),
+        ("window_end", tr("Window end"), owner, True),
+        ("approvers", tr("Approvers"), board, True),
         ("service", tr("Service in the CMDB"), tr("the service's owner"), True),
         ("reason", tr("Business reason"), tr("the requester"), True),
         ("risk", risk, board, True),

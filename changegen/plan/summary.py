@@ -125,11 +125,15 @@ def _risk_text(assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
     untyped = sum(
         1 for row in assessment.forecast if row.effect in ("flips-on", "flips-off", "new-on") and row.touches
     )
-    counts = tr(
-        "blockers {blockers}, warnings {warnings}, default changes that touch this cluster {untyped}",
-        blockers=len(assessment.blockers),
-        warnings=len(_open(assessment.findings, "warning")),
-        untyped=untyped,
+    blockers, warnings = len(assessment.blockers), len(_open(assessment.findings, "warning"))
+    counts = ", ".join(
+        (
+            tr("1 blocker") if blockers == 1 else tr("{n} blockers", n=blockers),
+            tr("1 warning") if warnings == 1 else tr("{n} warnings", n=warnings),
+            tr("1 default change that touches this cluster")
+            if untyped == 1
+            else tr("{n} default changes that touch this cluster", n=untyped),
+        )
     )
     if risk != "high":
         return f"{words[risk]}: {counts}"
@@ -233,13 +237,7 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
                 f"{claim.namespace}/{c.name}" for c in claim.reserved_for
             )
     parts = [
-        tr(
-            "{driver}: {held} of {total} devices held, by Pods: {pods}",
-            pods=len(holders.get(driver, ())),
-            held=held[driver],
-            total=total[driver],
-            driver=driver,
-        )
+        _held(driver, held[driver], total[driver], len(holders.get(driver, ())))
         for driver in sorted(total | held)
     ]
     pending = [row for row in assessment.capacity if row.pending > 0]
@@ -247,13 +245,23 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
         nodes = ", ".join(sorted({row.node for row in pending}))
         most = max(row.pending for row in pending)
         parts.append(
-            tr("draining one of {nodes} leaves up to {n} Pods without a device", nodes=nodes, n=most)
+            tr("draining one of {nodes} leaves 1 Pod without a device", nodes=nodes)
+            if most == 1
+            else tr("draining one of {nodes} leaves up to {n} Pods without a device", nodes=nodes, n=most)
         )
     budgets = [b for b in scene.snapshot.disruption_budgets if b.disruptions_allowed == 0]
     if budgets:
-        parts.append(tr("{n} PodDisruptionBudgets allow no disruption", n=len(budgets)))
+        parts.append(
+            tr("1 PodDisruptionBudget allows no disruption")
+            if len(budgets) == 1
+            else tr("{n} PodDisruptionBudgets allow no disruption", n=len(budgets))
+        )
     if scene.bare_pods:
-        parts.append(tr("{n} Pods have no controller and do not come back", n=len(scene.bare_pods)))
+        parts.append(
+            tr("1 Pod has no controller and does not come back")
+            if len(scene.bare_pods) == 1
+            else tr("{n} Pods have no controller and do not come back", n=len(scene.bare_pods))
+        )
     if not parts:
         readable = "resourceclaims.resource.k8s.io" in scene.snapshot.kinds_read
         return (
@@ -262,6 +270,14 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
             else tr("not known: claims and slices were not read")
         )
     return "; ".join(parts)
+
+
+def _held(driver: str, held: int, total: int, pods: int) -> str:
+    if pods == 1:
+        return tr("1 Pod holds {held} of {total} devices of {driver}", held=held, total=total, driver=driver)
+    return tr(
+        "{n} Pods hold {held} of {total} devices of {driver}", n=pods, held=held, total=total, driver=driver
+    )
 
 
 def _way_back(scene: Scene, steps: Sequence[Step], rollback: Sequence[RollbackStep]) -> str:

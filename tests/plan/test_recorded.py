@@ -58,8 +58,8 @@ def test_the_first_page_says_the_decision_and_its_remedy() -> None:
     assert "UID c3cb290c-5587-4034-9ace-b5ccfd423c9f" in made.facts["cluster"]
     assert "inferred" in made.facts["cluster"]
     assert made.facts["risk"].startswith(f"high until {remedy.id} is done, then medium")
-    assert "gpu.example.com: 3 of 6 devices held, by Pods: 3" in made.facts["blast_radius"]
-    assert "dra.net: 1 of 3 devices held, by Pods: 1" in made.facts["blast_radius"]
+    assert "3 Pods hold 3 of 6 devices of gpu.example.com" in made.facts["blast_radius"]
+    assert "1 Pod holds 1 of 3 devices of dra.net" in made.facts["blast_radius"]
 
 
 def test_the_gate_is_taken_out_where_kubeadm_reads_it() -> None:
