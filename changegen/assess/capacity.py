@@ -206,8 +206,9 @@ class Simulation:
             for request in _first(self._requests(pod, use.claim, use.template)):
                 if request.admin_access:
                     continue
-                members = self.at.certain_members(request.device_class, request.selectors)
-                amount = request.count if request.count is not None else len(members)
+                amount = request.count
+                if amount is None:
+                    amount = len(self.at.certain_members(request.device_class, request.selectors))
                 found.append(
                     Need(
                         resource=request.device_class,

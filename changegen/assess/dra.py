@@ -253,11 +253,19 @@ class DeviceIndex:
     def certain_members(self, class_name: str, selectors: Iterable[str] = ()) -> tuple[DeviceId, ...]:
         """Devices of a class that also satisfy further selectors; what cannot be told counts as in."""
         wanted = tuple(selectors)
-        return tuple(
-            key
-            for key in self.members(class_name)
-            if not wanted or takes(wanted, key.driver, self.devices[key]) is not False
-        )
+        found = self._certain.get((class_name, wanted))
+        if found is None:
+            found = tuple(
+                key
+                for key in self.members(class_name)
+                if not wanted or takes(wanted, key.driver, self.devices[key]) is not False
+            )
+            self._certain[class_name, wanted] = found
+        return found
+
+    @cached_property
+    def _certain(self) -> dict[tuple[str, tuple[str, ...]], tuple[DeviceId, ...]]:
+        return {}
 
     @cached_property
     def class_of_resource(self) -> dict[str, DeviceClass]:
