@@ -195,6 +195,19 @@ def result_mark(result: str | None) -> str:
     return {None: "☐", "pass": "☑", "fail": "✗", "unknown": "?", "attested": "✎"}[result]
 
 
+def input_word(what: str) -> str:
+    """Return the words of a kind of input."""
+    return {
+        "snapshot": tr("snapshot"),
+        "profile": tr("profile"),
+        "kubernetes-data": tr("Kubernetes data"),
+        "template": tr("template"),
+        "tool": tr("tool"),
+        "ticket": tr("ticket"),
+        "runtime-evidence": tr("runtime evidence"),
+    }[what]
+
+
 def versions(rows: Iterable[InstanceRow]) -> list[Versions]:
     """Group instance rows by component and move, in the ticket's order of components."""
     groups: dict[tuple[str, ...], list[InstanceRow]] = defaultdict(list)
@@ -310,6 +323,27 @@ def fact_label(key: str) -> str:
     }.get(key, key)
 
 
+FACTS = (
+    "what",
+    "why",
+    "when",
+    "duration",
+    "cluster",
+    "risk",
+    "blast_radius",
+    "way_back",
+    "not_known",
+)
+"""First-page facts in the order that an approver asks; others follow, what is to be filled has its own row."""
+
+
+def facts(ticket: Ticket) -> list[tuple[str, str]]:
+    """Return label and text of the first-page facts in reading order, whatever order the ticket was stored in."""
+    order = {key: index for index, key in enumerate(FACTS)}
+    keys = sorted(ticket.facts, key=lambda key: order.get(key, len(order)))
+    return [(fact_label(key), ticket.facts[key]) for key in keys if key != "to_fill"]
+
+
 def banner(ticket: Ticket) -> tuple[str, str]:
     """Return the decision's words and the headline without repeating them."""
     word = decision_word(ticket.decision)
@@ -421,6 +455,7 @@ def context(ticket: Ticket) -> dict[str, object]:
         "set_gates": set_gates(ticket.forecast),
         "stage_moves": stage_moves(ticket.forecast),
         "banner": banner(ticket),
+        "facts": facts(ticket),
         "other_forecast": [r for r in ticket.forecast if r.kind != "gate"],
         "phases": phases(ticket.steps),
         "layers": layers(ticket.checks),
@@ -457,5 +492,6 @@ WORDS: dict[str, object] = {
     "where": where,
     "command_blocks": command_blocks,
     "fact_label": fact_label,
+    "input_word": input_word,
     "list_cap": LIST_CAP,
 }
