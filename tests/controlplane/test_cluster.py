@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -163,17 +164,21 @@ def test_processes_end_with_the_run_that_started_them(tmp_path: Path) -> None:
         "    time.sleep(600)\n"
     )
     root = Path(__file__).parents[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "cluster")],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    ) as run:
+    with (
+        # A killed run cannot remove its kubelets' folders.
+        tempfile.TemporaryDirectory(prefix="cp-", ignore_cleanup_errors=True) as short,
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "cluster")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(root), "TMPDIR": short},
+        ) as run,
+    ):
         assert run.stdout is not None
         pids = [int(word) for word in run.stdout.readline().split()]
         assert len(pids) == 5
         run.kill()
-    wait_for("the end of all servers", lambda: not any(_alive(pid) for pid in pids), 15)
+        wait_for("the end of all servers", lambda: not any(_alive(pid) for pid in pids), 15)
 
 
 def _alive(pid: int) -> bool:
