@@ -593,3 +593,42 @@ def test_everything_that_is_read_is_in_the_printed_rights(server, cluster):
         else:
             group = parts[1] if parts[0] == "apis" else ""
             assert ("list", group, parts[-1], "", "") in resources, path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired (_ssl.c:1016)",
+            "server's certificate has expired",
+        ),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate in certificate chain",
+            "not signed by",
+        ),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate",
+            "not signed by",
+        ),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] Hostname mismatch, certificate is not valid for 'x'.",
+            "for another name",
+        ),
+        (
+            "[SSL: SSLV3_ALERT_CERTIFICATE_EXPIRED] sslv3 alert certificate expired",
+            "client certificate has expired",
+        ),
+        ("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", "does not accept the client certificate"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "TLS failed: [SSL: WRONG_VERSION_NUMBER]"),
+    ],
+)
+def test_what_tls_complains_of_in_plain_words(text, said):
+    assert said in api._tls(text)
+
+
+def test_a_server_that_speaks_no_tls(server, tmp_path):
+    url = server.http.url_for("").rstrip("/").replace("http://", "https://")
+    opened = api.open_cluster(api.LiveOptions(kubeconfig=kubeconfig(tmp_path, url)))
+    with pytest.raises(ConnectError, match="TLS failed") as caught:
+        list(opened.records())
+    assert "\n" not in str(caught.value)
