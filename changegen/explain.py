@@ -15,6 +15,7 @@ from changegen.i18n import tr
 from changegen.kubedata import KubernetesData
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Change, Comparison, Ticket
+from changegen.plan.distribution import distribution
 from changegen.versions import parse_image, same_release, try_version
 
 __all__ = ["Explained", "explain"]
@@ -37,6 +38,7 @@ class _Plan:
         self, ticket: Ticket, before: Snapshot, after: Snapshot, data: KubernetesData | None
     ) -> None:
         self.ticket, self.before, self.after, self.data = ticket, before, after, data
+        self.renews = distribution(ticket.distribution).nodes in ("pool", "pool-all")
         self.targets: dict[str, str] = {}
         self.images: dict[str, str] = {}
         self.config: dict[str, str] = {}
@@ -143,23 +145,65 @@ def explain(
 def _what(change: Change) -> str:
     """A difference in words: what, and of whom."""
     field = " ".join(change.path).replace("_", " ")
+    label = _LABELS.get(change.area, change.area.replace("_", " "))
+    if change.path[:1] == ("replaced",):
+        label = tr("Pods of") if change.area == "pods" else ""
     shown = ", ".join(change.subjects[:4]) + (
         f" +{len(change.subjects) - 4}" if len(change.subjects) > 4 else ""
     )
+    named = f"{label} {shown}".strip()
     if change.kind == "added" and not change.path:
-        return tr("{area}: {subjects}: new", area=change.area, subjects=shown)
+        return tr("{subject}: new", subject=named)
     if change.kind == "removed" and not change.path:
-        return tr("{area}: {subjects}: gone", area=change.area, subjects=shown)
-    return tr("{area}: {subjects}: {field}", area=change.area, subjects=shown, field=field)
+        return tr("{subject}: gone", subject=named)
+    return f"{named}: {field}"
 
+
+_LABELS = {
+    "cluster": "",
+    "components": "",
+    "processes": "",
+    "workloads": "",
+    "nodes": "Node",
+    "apis": "API",
+    "api_services": "APIService",
+    "drivers": "driver",
+    "pools": "pool",
+    "devices": "device",
+    "device_classes": "DeviceClass",
+    "claims": "ResourceClaim",
+    "claim_templates": "ResourceClaimTemplate",
+    "taint_rules": "DeviceTaintRule",
+    "pods": "Pod",
+    "config_maps": "ConfigMap",
+    "disruption_budgets": "PodDisruptionBudget",
+    "quotas": "ResourceQuota",
+    "webhooks": "webhook",
+    "custom_resources": "CRD",
+    "events": "event",
+    "leases": "Lease",
+}
+"""What a subject of an area is; empty where the subject says it itself."""
 
 _Verdict = tuple[str, str]
 _UNPLANNED: _Verdict = ("unplanned", "")
 
 
 def _one(plan: _Plan, change: Change, subject: str) -> _Verdict:
+    if plan.renews and _of_nodes(change):
+        return "follows", tr("the provider makes nodes anew: names change")
     rule = _RULES.get(change.area)
     return rule(plan, change, subject) if rule is not None else _UNPLANNED
+
+
+def _of_nodes(change: Change) -> bool:
+    """Whether a difference is what nodes of other names bring with them."""
+    if not change.path:
+        return change.area in ("nodes", "pools", "devices", "components") and change.kind in (
+            "added",
+            "removed",
+        )
+    return change.area == "drivers" and change.path[0] in ("nodes", "pod_nodes", "ready_nodes")
 
 
 def _cluster(plan: _Plan, change: Change, _subject: str) -> _Verdict:

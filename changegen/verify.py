@@ -36,6 +36,7 @@ from changegen.model.ticket import (
     Ticket,
 )
 from changegen.plan import digest_of
+from changegen.plan.distribution import distribution
 from changegen.versions import same_release, try_version
 
 __all__ = ["Attestation", "judge", "verify"]
@@ -98,7 +99,7 @@ def _verify(
     said = {item.check: item for item in evidence}
     results = tuple(_result(check, after, said.get(check.id)) for check in ticket.checks)
     comparison = compare(before, after)
-    done, not_done, open_items = _planned(ticket, after)
+    done, not_done, open_items = _planned(ticket, before, after)
     failed_gates = _remedies(ticket, results)
     done += failed_gates[0]
     not_done += failed_gates[1]
@@ -385,7 +386,9 @@ def _components(after: Snapshot) -> dict[str, Component]:
     return found
 
 
-def _planned(ticket: Ticket, after: Snapshot) -> tuple[list[Deviation], list[Deviation], list[Deviation]]:
+def _planned(
+    ticket: Ticket, before: Snapshot, after: Snapshot
+) -> tuple[list[Deviation], list[Deviation], list[Deviation]]:
     """Each planned change, by what the second reading says of its subjects: done, not done, not known."""
     done: list[Deviation] = []
     not_done: list[Deviation] = []
@@ -395,7 +398,7 @@ def _planned(ticket: Ticket, after: Snapshot) -> tuple[list[Deviation], list[Dev
     for change in ticket.changes:
         groups: dict[tuple[State, str, str], list[str]] = {}
         for subject in change.subjects:
-            state, actual, why = _state_of(change, subject, after, components)
+            state, actual, why = _state_of(change, subject, before, after, components)
             groups.setdefault((state, actual, why), []).append(subject)
         for (state, actual, why), subjects in sorted(groups.items()):
             item = Deviation(
@@ -419,11 +422,15 @@ def _what(change: Change, subjects: Sequence[str]) -> str:
 
 
 def _state_of(
-    change: Change, subject: str, after: Snapshot, components: Mapping[str, Component]
+    change: Change, subject: str, before: Snapshot, after: Snapshot, components: Mapping[str, Component]
 ) -> tuple[State, str, str]:
     wanted = str(change.after)
     if change.area == "components":
         item = components.get(subject)
+        if item is None and _renewed(subject, after, before):
+            fresh = [n for n in after.nodes if n.name not in {old.name for old in before.nodes}]
+            good = bool(fresh) and all(_same_version(n.kubelet_version, wanted) for n in fresh)
+            return ("done" if good else "not-done"), tr("replaced by new nodes"), ""
         if item is None:
             if "pods" in after.kinds_read or subject.startswith("kubelet "):
                 return "unknown", "", tr("not seen in the second reading")
@@ -459,6 +466,17 @@ def _state_of(
                 return ("done" if good else "not-done"), config.kubernetes_version, why
         return "unknown", "", tr("the ConfigMap was not read")
     return "unknown", "", tr("nothing compares it")
+
+
+def _renewed(subject: str, after: Snapshot, before: Snapshot) -> bool:
+    """Whether a kubelet or kube-proxy is gone because its node is, where a provider makes nodes anew."""
+    component, _, node = subject.partition(" ")
+    if component not in ("kubelet", "kube-proxy") or distribution(before.cluster.distribution).nodes not in (
+        "pool",
+        "pool-all",
+    ):
+        return False
+    return "nodes" in after.kinds_read and node not in {item.name for item in after.nodes}
 
 
 def _remedies(ticket: Ticket, results: Sequence[CheckResult]) -> tuple[list[Deviation], list[Deviation]]:

@@ -16,7 +16,7 @@ from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Check, Deviation, Results
 from changegen.plan import digest_of
 from changegen.verify import Attestation, judge, verify
-from tests.plan.build import recorded, ticket
+from tests.plan.build import plan, recorded, ticket
 
 replace = msgspec.structs.replace
 
@@ -77,7 +77,7 @@ def test_what_was_planned_and_not_done() -> None:
 
 def test_what_was_done_and_not_planned() -> None:
     unplanned = report().unplanned
-    image = line(unplanned, r"^workloads: DaemonSet dra-example-driver/.*: images plugin")
+    image = line(unplanned, r"^DaemonSet dra-example-driver/.*: images plugin")
     assert image.before.endswith(":v0.2.0")
     assert image.actual.endswith(":v0.3.0")
     assert image.why == "its labels still say v0.2.0"
@@ -86,12 +86,12 @@ def test_what_was_done_and_not_planned() -> None:
         ("1.2.0", "1.3.0", 4),
         ("1.1.0", "1.3.0", 2),
     }
-    assert "generation" in line(unplanned, "^pools: gpu.example.com").what
+    assert "generation" in line(unplanned, "^pool gpu.example.com").what
     assert report().counts["unplanned"] == 2
     assert [item.code for item in unplanned] == ["", "", *["with"] * (len(unplanned) - 2)]
-    gone = line(unplanned, "ml/too-big: gone")
+    gone = line(unplanned, "^Pod ml/too-big: gone")
     assert "someone deleted it" in gone.why
-    assert not [item for item in unplanned if "kube-apiserver" in item.what or "nodes:" in item.what]
+    assert not [item for item in unplanned if "kube-apiserver" in item.what or "Node " in item.what]
 
 
 def test_what_follows_from_the_plan_is_told_apart() -> None:
@@ -103,7 +103,7 @@ def test_what_follows_from_the_plan_is_told_apart() -> None:
     assert "created again" in line(follows, "ml/net-app: uid").why
     status = line(follows, "nic-claim: device status")
     assert "starts empty until the driver fills it" in status.why
-    assert "drained" in line(follows, "^pods: Deployment ml/train: replaced").why
+    assert "drained" in line(follows, "^Pods of Deployment ml/train: replaced").why
 
 
 def test_the_checklist_is_filled_with_evidence() -> None:
@@ -248,7 +248,7 @@ def test_a_change_made_by_hand_is_named() -> None:
     results = verify(
         ticket(), replace(done, nodes=(*done.nodes[:3], tainted, *done.nodes[4:])), data=kubedata.load()
     )
-    assert line(results.unplanned, f"nodes: {tainted.name}: unschedulable")
+    assert line(results.unplanned, f"^Node {tainted.name}: unschedulable")
     assert result_of(results, "nodes.cordoned") == ("fail", (tainted.name,), f"new: {tainted.name}")
 
 
@@ -338,3 +338,30 @@ def test_what_is_not_known_never_passes(compare: str, expected: Value, reason: s
 @given(st.sampled_from(["equals", "at-least", "at-most", "same-as-before"]), values)
 def test_a_value_is_what_it_is(compare: str, value: Value) -> None:
     assert judge(check(compare, value, value), Reading(value=value))[0] == "pass"
+
+
+def test_nodes_that_a_provider_makes_anew_are_no_surprise() -> None:
+    def on_eks(snapshot: Snapshot, prefix: str, version: str) -> Snapshot:
+        nodes = tuple(
+            replace(
+                n,
+                name=f"{prefix}-{i}",
+                kubelet_version=version,
+                labels={"eks.amazonaws.com/nodegroup": "gpu"},
+            )
+            for i, n in enumerate(snapshot.nodes[3:6])
+        )
+        cluster = replace(snapshot.cluster, distribution="eks", managed=True, server_version=version)
+        return replace(
+            snapshot, components=(), processes=(), nodes=nodes, cluster=cluster, pods=(), claims=(), pools=(), drivers=(),
+            config_maps=(), workloads=(), disruption_budgets=(), events=(), leases=(), taint_rules=(),
+        )  # fmt: skip
+
+    old, new = on_eks(recorded("before"), "ip-10", "v1.36.3"), on_eks(recorded("after"), "ip-99", "v1.37.2")
+    made = plan(old)
+    results = verify(made, new, data=kubedata.load())
+    assert line(results.done, "^kubelet$").count == 3
+    assert not results.not_done
+    assert not results.unplanned, [item.what for item in results.unplanned]
+    lagging = replace(new, nodes=(replace(new.nodes[0], kubelet_version="v1.36.3"), *new.nodes[1:]))
+    assert line(verify(made, lagging, data=kubedata.load()).not_done, "^kubelet$")
