@@ -97,6 +97,8 @@ _IPV4: Final = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
 _IPV6: Final = re.compile(r"(?<![\w:.])(?=[0-9a-fA-F]*:[0-9a-fA-F:]*:)[0-9a-fA-F:]{3,45}(?![\w:])")
 _URL: Final = re.compile(r"\bhttps?://[^\s\"'<>]+")
 _ARN: Final = re.compile(r"\barn:[\w-]+:[^\s\"']+")
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9]+")
+_RUN: Final = re.compile(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
 _SERIAL: Final = re.compile(r"uuid|serial|guid|wwn", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"^(?:[a-z-]+://)?(?P<host>[A-Za-z0-9.-]+(?::\d+)?)/(?P<path>[^:@]+)(?P<rest>.*)$")
 
@@ -187,6 +189,7 @@ class _Names:
         self.found: dict[str, set[str]] = {}
         self.exact: dict[str, str] = {}
         self.pattern: re.Pattern[str] | None = None
+        self.longest = 0
 
     def add(self, kind: str, name: str | None) -> None:
         """Remember a name of a kind that shall be replaced."""
@@ -205,12 +208,39 @@ class _Names:
         # A node's name wins over the same text as a Pod's or a value.
         for kind in reversed(_ORDER):
             self.exact.update(self.mapping.get(kind, {}))
-        words = sorted(self.exact, key=lambda w: (-len(w), w))
-        if words:
-            # One word may end where another begins (kube-apiserver-NODE), but not inside a longer one.
+        self.longest = max((len(_SEGMENT.findall(word)) for word in self.exact), default=0)
+        odd = sorted((w for w in self.exact if not _RUN.fullmatch(w)), key=lambda w: (-len(w), w))
+        if odd:
             self.pattern = re.compile(
-                r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, words)) + r")(?![A-Za-z0-9])"
+                r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, odd)) + r")(?![A-Za-z0-9])"
             )
+
+    def replace(self, text: str) -> str:
+        """Return the text with every name replaced that stands in it, the longest first.
+
+        One name may end where another begins (kube-apiserver-NODE), but none is found inside a longer word.
+        """
+        if self.pattern is not None:
+            text = self.pattern.sub(lambda m: self.exact[m[0]], text)
+        return _RUN.sub(self._run, text)
+
+    def _run(self, found: re.Match[str]) -> str:
+        run = found[0]
+        if run in self.exact:
+            return self.exact[run]
+        segments = [m.span() for m in _SEGMENT.finditer(run)]
+        out: list[str] = []
+        at, first = 0, 0
+        while first < len(segments):
+            start = segments[first][0]
+            for last in range(min(len(segments), first + self.longest) - 1, first - 1, -1):
+                pseudonym = self.exact.get(run[start : segments[last][1]])
+                if pseudonym is not None:
+                    out += [run[at:start], pseudonym]
+                    at, first = segments[last][1], last
+                    break
+            first += 1
+        return "".join([*out, run[at:]])
 
     def number(self, kind: str, value: str, make: Callable[[int], str]) -> str:
         """Return the pseudonym of a value that is recognised by its form (addresses, UUIDs)."""
@@ -420,8 +450,7 @@ class _Rewriter:
             text = _UUID.sub(
                 lambda m: number("uuid", m[0].lower(), lambda n: f"00000000-0000-4000-8000-{n:012d}"), text
             )
-        if self.names.pattern is not None:
-            text = self.names.pattern.sub(lambda m: self.names.exact[m[0]], text)
+        text = self.names.replace(text)
         if ":" in text:
             text = _MAC.sub(lambda m: number("mac", m[0].lower(), _mac), text)
             text = _IPV6.sub(partial(self._address), text)

@@ -25,6 +25,7 @@ from changegen.cli.options import (
     read_snapshot,
 )
 from changegen.cli.options import command as make
+from changegen.cli.terminal import hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +92,8 @@ def audit(
     if form == "text":
         counts = {s: sum(f.severity == s for f in found.findings) for s in ("blocking", "warning", "info")}
         click.echo(", ".join(f"{n} {s}" for s, n in counts.items()), err=True)
+        target = f"--profile {profile}" if profile else f"--to {to}"
+        hint(f"changegen ticket {' '.join(paths) or ''} {target} -o ticket.md".replace("  ", " "))
     sys.exit(forget_partial(3 if serious else 0, partial_exit(cluster, snapshot)))
 
 

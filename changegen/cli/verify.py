@@ -21,7 +21,7 @@ from changegen.cli.options import (
     read_snapshot,
 )
 from changegen.cli.options import command as make
-from changegen.cli.terminal import note
+from changegen.cli.terminal import hint, note
 
 if TYPE_CHECKING:
     from changegen.verify import Attestation
@@ -134,6 +134,8 @@ def verify(
     emit(render(results, form, template_dirs=templates), output, binary=form == "pdf")
     if form != "text" or output not in {None, "-"}:
         note(results.headline)
+    else:
+        hint("the same with -o closing-report.md (or .pdf) for the change record")
     bad = {"fail": {"failed"}, "unknown": {"failed", "incomplete"}, "never": set()}[fail_on]
     code = 3 if results.outcome in bad else 0
     sys.exit(forget_partial(code, partial_exit(cluster, after)))
