@@ -57,16 +57,10 @@ def render(
 
     if fmt == "json":
         return store.canonical(value)
-    if fmt == "markdown":
-        from changegen.render import documents
-
-        return documents.markdown(value, template_dirs=template_dirs).encode()
-    if fmt == "html":
-        from changegen.render import documents
-
-        return documents.html(value, template_dirs=template_dirs).encode()
+    if fmt in {"markdown", "html"} or (isinstance(value, Ticket) and fmt in TICKET_FORMATS and fmt != "pdf"):
+        return _text(value, fmt, template_dirs)
     if fmt == "pdf":
-        from changegen.render import documents, pdf
+        from changegen.render import pdf
 
         attached = pdf.Attachment(
             name="ticket.json" if isinstance(value, Ticket) else "results.json",
@@ -77,19 +71,12 @@ def render(
         )
         created = value.generated_at if isinstance(value, Ticket) else value.captured_at
         return pdf.write(
-            documents.html(value, paged=True, template_dirs=template_dirs),
+            _text(value, "paged", template_dirs).decode(),
             profile=pdf_profile,  # type: ignore[arg-type]
             lang=value.lang,
             created=created,
             attachments=[attached],
         )
-    if isinstance(value, Ticket) and fmt in TICKET_FORMATS:
-        from changegen.render import documents, forms
-
-        if fmt == "gitlab":
-            return documents.gitlab(value, template_dirs=template_dirs).encode()
-        name, _, as_text = fmt.partition("-")
-        return (forms.as_text if as_text else forms.as_json)(value, name, template_dirs)
     if isinstance(value, Results) and fmt in RESULTS_FORMATS:
         from changegen.i18n import language
         from changegen.render import reports
@@ -98,3 +85,36 @@ def render(
             return (reports.results_text if fmt == "text" else reports.results_junit)(value).encode()
     known = TICKET_FORMATS if isinstance(value, Ticket) else RESULTS_FORMATS
     raise UsageError(f"format {fmt} is not known here", hint=f"known formats: {', '.join(known)}")
+
+
+def _text(value: Ticket | Results, kind: str, template_dirs: Sequence[Path]) -> bytes:
+    from changegen.render import guard
+
+    if template_dirs:
+        return guard.guarded(value, kind, template_dirs)
+    return guard.text(value, kind)
+
+
+def init_templates(folder: Path) -> int:
+    """Copy the shipped templates into ``folder``, to edit, and return how many files that were.
+
+    Raises:
+        UsageError: the folder holds something already, or is a file.
+        OutputError: it cannot be written.
+    """
+    import shutil
+
+    from changegen import resources
+    from changegen.errors import OutputError
+
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(
+                f"{folder} is not an empty folder", hint="name a new folder; nothing is overwritten"
+            )
+        shutil.copytree(resources.folder("templates"), folder, dirs_exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"the templates could not be written: {error.strerror or error}", where=str(folder)
+        ) from error
+    return sum(path.is_file() for path in folder.rglob("*"))

@@ -202,7 +202,9 @@ def render_template(
         ) from error
     except jinja2.exceptions.SecurityError as error:
         raise TemplateError(f"template does what is not allowed: {error}", where=name) from error
-    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
+    except MemoryError as error:
+        raise TemplateError("template takes too much memory", where=name) from error
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise TemplateError(f"template failed: {error}", where=name) from error
 
 
