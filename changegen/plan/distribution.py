@@ -40,6 +40,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     one-way: the distribution or provider has no way back."""
     pool_label: str = ""
     """Node label that names the node group."""
+    pool_back: Literal["", "same", "new"] = ""
+    """How a node group goes back: the same group to an older version, or only a new group beside it."""
     kubelet_with_control_plane: bool = False
     """One process is control plane and kubelet: control-plane nodes are not drained apart."""
     paths: dict[str, str] = {}

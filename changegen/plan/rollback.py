@@ -346,8 +346,10 @@ def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
                 "Drained, one node at a time; before any API server goes back, since a kubelet is never newer than one."
             )
             if not provider
+            else tr("The provider takes a node group back to an older version that it still offers.")
+            if dist.pool_back == "same"
             else tr(
-                "The group is made again with the older version, as long as the provider still offers it."
+                "A node group does not go back by itself: a new one with the older version is made beside it, and the workloads move."
             ),
             lost=tr(
                 "What a drain deletes: Pods without a controller and emptyDir data. A starting kubelet deletes its ResourceSlices until the drivers are back."
@@ -414,8 +416,11 @@ def _control_plane(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     commands: list[Command] = []
     templates = dist.rollback.get("control-plane", ())
     per_node = dist.control_plane == "one-by-one" and scene.control_nodes
-    for node in reversed(scene.control_nodes) if per_node else scene.control_nodes[:1] or ("",):
-        commands += scene.commands(templates, hops[0], node)
+    if dist.downgrade == "restore":
+        commands += _restored_servers(scene, hops[0])
+    else:
+        for node in reversed(scene.control_nodes) if per_node else scene.control_nodes[:1] or ("",):
+            commands += scene.commands(templates, hops[0], node)
     lost = [
         tr(
             "Fields and objects that only the newer version knows: an older API server drops unknown fields when it writes the object."
@@ -441,6 +446,10 @@ def _control_plane(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
         why = tr(
             "The data store and the Kubernetes version go back together: the older release starts from the snapshot taken before."
         )
+        if any("$SNAPSHOT" in item.text for item in commands):
+            why += " " + tr(
+                "SNAPSHOT is the file that the snapshot step listed. All servers stop first; one restores, the others join it with an empty data store."
+            )
         lost = [tr("Everything written after the snapshot.")]
     if compat is not None:
         verdict, why, until = compat.verdict, compat.why, ""
@@ -464,6 +473,22 @@ def _control_plane(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
             minutes=scene.profile.minutes.control_plane_node * max(1, len(scene.control_nodes)),
         )
     ]
+
+
+def _restored_servers(scene: Scene, hop: HopPlan) -> list[Command]:
+    """All servers stop, the first restores the data store with the older release, the others join it."""
+    parts = scene.distribution.rollback
+    nodes = scene.control_nodes
+    if not nodes:
+        each = scene.commands(parts.get("control-plane", ()), hop, "", {"node": '"$NODE"'})
+        return [Command(text=c.text, where=c.where or tr("the first server"), runs=c.runs) for c in each]
+    commands: list[Command] = []
+    for node in nodes:
+        commands += scene.commands(parts.get("control-plane-stop", ()), hop, node)
+    commands += scene.commands(parts.get("control-plane", ()), hop, nodes[0])
+    for node in nodes[1:]:
+        commands += scene.commands(parts.get("control-plane-join", parts.get("control-plane", ())), hop, node)
+    return commands
 
 
 def _config(scene: Scene, hop: HopPlan) -> list[BackDraft]:

@@ -173,3 +173,30 @@ def test_a_provider_or_release_without_a_way_back_says_so() -> None:
     control = next(b for b in plan(rke2).rollback if "kube-apiserver" in b.what)
     assert control.verdict == "reversible-until"
     assert any("cluster-reset-restore-path" in c.text for c in control.commands)
+
+
+def test_servers_that_restore_stop_first_and_only_one_of_them_restores() -> None:
+    rke2 = replace(recorded("before"), cluster=replace(recorded("before").cluster, distribution="rke2"))
+    control = next(b for b in plan(rke2).rollback if "kube-apiserver" in b.what)
+    texts = [(c.where, c.text) for c in control.commands]
+    stops = [at for at, (_, text) in enumerate(texts) if "systemctl stop rke2-server" in text]
+    assert stops == [0, 1, 2]
+    assert [where for where, text in texts if "cluster-reset-restore-path" in text] == ["cp-1"]
+    assert [where for where, text in texts if "rm -rf /var/lib/rancher/rke2/server/db" in text] == [
+        "cp-2",
+        "cp-3",
+    ]
+    assert "SNAPSHOT is the file" in control.why
+
+
+def test_a_node_group_goes_back_only_where_its_provider_does_that() -> None:
+    def why(name: str) -> str:
+        managed = replace(
+            recorded("before"),
+            components=(),
+            cluster=replace(recorded("before").cluster, distribution=name, managed=True),
+        )
+        return next(b for b in plan(managed).rollback if b.what.startswith("kubelet")).why
+
+    assert "does not go back by itself" in why("eks")
+    assert "takes a node group back" in why("gke")

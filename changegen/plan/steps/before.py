@@ -166,6 +166,12 @@ def _etcd_notes(scene: Scene) -> list[str]:
 
 def _snapshot_notes(scene: Scene) -> list[str]:
     notes = [tr("The snapshot holds every Secret of the cluster: keep it as one.")]
+    if scene.distribution.name == "k3s":
+        notes.append(
+            tr(
+                "Only with embedded etcd: with SQLite copy /var/lib/rancher/k3s/server/db while k3s is stopped, with an external database back that up."
+            )
+        )
     if scene.distribution.etcd == "kubeadm":
         notes.append(
             tr(
