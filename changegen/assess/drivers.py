@@ -12,9 +12,9 @@ from changegen.assess.context import Context, SelectorError, VersionWish, names
 from changegen.assess.dra import index
 from changegen.i18n import tr
 from changegen.model.base import UNOBSERVABLE
-from changegen.model.snapshot import Driver, Pool, WorkloadRef
+from changegen.model.snapshot import Driver, Pool, Workload, WorkloadRef
 from changegen.model.ticket import DriverRow, Evidence, Finding, PoolRow
-from changegen.versions import Version, minor_key, minor_of, same_release, try_version
+from changegen.versions import Version, minor_key, minor_of, parse_image, same_release, try_version
 
 __all__ = ["CODES", "driver_rows", "findings", "pool_rows"]
 
@@ -598,12 +598,36 @@ def _kubelet_hint(ctx: Context, without: list[str], with_slices: tuple[str, ...]
 def _unlinked(ctx: Context) -> Iterator[Finding]:
     """Workloads that look like DRA drivers and for which no driver name is known."""
     for workload in ctx.snapshot.workloads:
-        if workload.addon != "dra-driver" or not workload.ready:
+        if workload.addon != "dra-driver":
+            continue
+        yield from _unlinked_label(workload)
+        if not workload.ready:
             continue
         if not _slices_expected(ctx):
             continue
         ref = WorkloadRef(kind=workload.kind, namespace=workload.namespace, name=workload.name)
         yield _none_at_all(ctx, _where(ref), "", "", workload.ready)
+
+
+def _unlinked_label(workload: Workload) -> Iterator[Finding]:
+    label = workload.labels.get("app.kubernetes.io/version", "")
+    tags = {c: tag for c, image in workload.images.items() if (tag := parse_image(image).tag)}
+    if not label or not tags or any(_same(tag, label) for tag in tags.values()):
+        return
+    where = f"{workload.kind} {workload.namespace}/{workload.name}"
+    yield finding(
+        LABEL_LAGS,
+        tr(
+            "{workload}: its images are {images}, but app.kubernetes.io/version {label}",
+            workload=where,
+            images=", ".join(f"{container} {tag}" for container, tag in sorted(tags.items())),
+            label=label,
+        ),
+        preexisting=True,
+        component="driver",
+        name=where,
+        evidence=[Evidence(source=where, path="metadata.labels", value=label, provenance="label")],
+    )
 
 
 def _wishes(ctx: Context) -> Iterator[Finding]:
