@@ -13,6 +13,7 @@ import msgspec
 
 from changegen.model.base import Scalar
 from changegen.model.ticket import Check, Command, Finding, Layer, Phase, Query, RollbackStep, Step, Verdict
+from changegen.plan.places import place
 
 __all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "complete", "number"]
 
@@ -136,7 +137,7 @@ def number(
             phase=s.phase,
             title=named(s.title),
             why=named(s.why),
-            commands=tuple(s.commands),
+            commands=_placed(s.commands),
             nodes=s.nodes,
             minutes=s.minutes,
             go_on=named(s.go_on),
@@ -179,7 +180,7 @@ def number(
             order=position,
             what=named(b.what),
             to=b.to,
-            commands=tuple(b.commands),
+            commands=_placed(b.commands),
             verdict=b.verdict,
             until=named(b.until),
             why=named(b.why),
@@ -228,6 +229,10 @@ def attach(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:
             continue
         api = check.key.startswith(("check:api:", "check:gate:", "check:names-gate:"))
         (control[-1] if api and control else steps[-1]).checks.append(check.key)
+
+
+def _placed(commands: Iterable[Command]) -> tuple[Command, ...]:
+    return tuple(msgspec.structs.replace(item, where=place(item.where)) for item in commands)
 
 
 def _named(text: str, ids: Mapping[str, str]) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from changegen.model.profile import ComponentTarget, Minutes, Target
 from changegen.model.snapshot import Lease, Node, Snapshot
 from changegen.model.ticket import Ticket
+from changegen.plan import distribution as distribution_module
+from changegen.plan.places import PLACES
 from tests.plan.build import dra_profile, fixture, plan, recorded, to
 
 replace = msgspec.structs.replace
@@ -199,3 +203,22 @@ def test_a_profile_layout_moves_the_files() -> None:
     assert "/srv/manifests" in text
     assert "/var/backups" not in text
     assert "cp -a /etc/kubernetes/manifests" not in text
+
+
+def test_every_place_of_the_data_has_words() -> None:
+    folder = Path(distribution_module.__file__).parent.parent / "data" / "distributions"
+    names = [path.stem for path in folder.glob("*.json") if path.stem != "aliases"]
+    assert len(names) > 12
+    for name in names:
+        data = distribution_module.distribution(name)
+        assert data.name == name
+        packages = [c for tool in data.packages.values() for listed in tool.values() for c in listed]
+        groups = [c for listed in (*data.commands.values(), *data.rollback.values()) for c in listed]
+        for command in (*packages, *groups):
+            assert command.where in {"", "{node}", *PLACES}, command
+
+
+def test_a_distribution_without_data_is_treated_as_unknown() -> None:
+    assert distribution_module.distribution("no-such-thing").name == "generic"
+    assert distribution_module.distribution("../kubernetes/1.37").name == "generic"
+    assert distribution_module.distribution("okd").name == "openshift"

@@ -334,7 +334,7 @@ def _manifest_step(scene: Scene, faults: Sequence[Finding]) -> StepDraft:
                         commands.append(
                             command(
                                 f"talosctl -n {quoted(ip)} patch machineconfig --patch {quoted(patch)}",
-                                where=tr("any machine with talosctl"),
+                                where=tr("the machine with talosctl"),
                                 write=True,
                             )
                         )
