@@ -30,7 +30,7 @@ test: $(STAMP) system ## run the tests (no Go needed)
 lint: $(STAMP) ## ruff, formatting, generated docs
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/python tools/make_docs.py --check
+	@for tool in make_docs cli_docs make_template_docs; do $(BIN)/python tools/$$tool.py --check || exit 1; done
 
 types: $(STAMP) ## mypy --strict
 	@$(BIN)/mypy
@@ -39,20 +39,20 @@ bench: $(STAMP) ## ratios of speed, measured in one run
 	@$(BIN)/python tools/bench.py
 
 docs: $(STAMP) ## remake the generated pages
-	@$(BIN)/python tools/make_docs.py
+	@for tool in make_docs cli_docs make_template_docs; do $(BIN)/python tools/$$tool.py || exit 1; done
 
 examples: $(STAMP) ## remake examples/ from their inputs
 	@$(BIN)/python tools/make_examples.py
 
 data: $(STAMP) ## remake changegen/data/kubernetes from the Kubernetes Go modules (needs Go)
-	@$(BIN)/python tools/kubedata/generate.py
+	@sh tools/go.sh $(BIN)/python tools/kubedata/generate.py
 
 oracle: $(STAMP) ## compare every gate verdict with started binaries (needs Go; long)
-	@$(BIN)/python -m tests.controlplane oracle
+	@sh tools/go.sh $(BIN)/python -m tests.controlplane oracle
 
 test-controlplane: $(STAMP) system ## build the real control plane if needed and test against it (needs Go)
-	@$(BIN)/python -m tests.controlplane build
-	@$(BIN)/pytest -q -m controlplane tests/controlplane
+	@sh tools/go.sh $(BIN)/python -m tests.controlplane build
+	@sh tools/go.sh $(BIN)/pytest -q -m controlplane tests/controlplane
 
 wheel: $(STAMP) ## build the wheel, install it into an empty environment, render a ticket from it
 	@sh tools/check_wheel.sh "$(PYTHON)"

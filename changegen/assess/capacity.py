@@ -196,10 +196,10 @@ class Simulation:
         totals: defaultdict[str, int] = defaultdict(int)
         for ask in pod.asks:
             totals[ask.resource] += count(ask.quantity)
-        for resource, amount in sorted(totals.items()):
+        for resource, total in sorted(totals.items()):
             device_class = self.at.class_of_resource.get(resource)
             name = device_class.name if device_class is not None else ""
-            found.append(Need(resource=resource, amount=amount, class_name=name, extended=True))
+            found.append(Need(resource=resource, amount=total, class_name=name, extended=True))
         for use in pod.claims:
             if use.pod_claim == EXTENDED_CLAIM:
                 continue
