@@ -181,6 +181,8 @@ class MinorData(msgspec.Struct, frozen=True, kw_only=True):
     apis: tuple[Api, ...] = ()
     groups: dict[str, tuple[str, ...]] = {}
     """API group → its registered versions, in priority order."""
+    storage_overrides: dict[str, str] = {}
+    """`group/resource` → group version that it is written in whatever version is emulated."""
     versions: dict[str, bool] = {}
     """Group version that --runtime-config can turn → whether it is on by default."""
     flags: dict[str, dict[str, Flag]] = {}

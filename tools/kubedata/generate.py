@@ -106,6 +106,7 @@ def minor_file(version: str) -> str:
         "base": base_record(told["kubeadm"], modules),
         "groups": dict(sorted(told["apis"]["groups"].items())),
         "versions": dict(sorted(told["apis"]["enabledVersions"].items())),
+        "storage_overrides": dict(sorted(told["apis"]["storageOverrides"].items())),
         "gates": dict(sorted(gates.items())),
         "apis": api_records(minor, told["apis"], gates, modules),
         "flags": {

@@ -83,6 +83,8 @@ type apiData struct {
 	EnabledResources map[string]bool `json:"enabledResources"`
 	// Storage is the version that each kind is written to etcd in, by "group/Kind".
 	Storage map[string]string `json:"storage"`
+	// StorageOverrides are the resources whose version is fixed whatever is emulated, by "group/resource".
+	StorageOverrides map[string]string `json:"storageOverrides"`
 }
 
 type introduced interface{ APILifecycleIntroduced() (major, minor int) }
@@ -95,7 +97,7 @@ type replaced interface {
 func apis() (apiData, error) {
 	data := apiData{
 		Groups: map[string][]string{}, EnabledVersions: map[string]bool{}, EnabledResources: map[string]bool{},
-		Storage: map[string]string{},
+		Storage: map[string]string{}, StorageOverrides: map[string]string{},
 	}
 	for _, scheme := range []*runtime.Scheme{legacyscheme.Scheme, apiextensionsserver.Scheme, aggregatorscheme.Scheme} {
 		data.addScheme(scheme)
@@ -176,6 +178,9 @@ func (d *apiData) addStorage() error {
 	effective := compatibility.DefaultComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
 	config := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(effective)
 	config.APIResourceConfig = controlplane.DefaultAPIResourceConfigSource()
+	for _, override := range config.ResourceEncodingOverrides {
+		d.StorageOverrides[override.GroupResource().Group+"/"+override.Resource] = override.GroupVersion().String()
+	}
 	options := serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
 	factory, err := config.Complete(options).New()
 	if err != nil {
