@@ -1,0 +1,178 @@
+"""What all facts share: readings, rows of the table, arguments, and how kubectl prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from changegen.i18n import tr
+from changegen.model.base import Scalar
+from changegen.model.snapshot import (
+    Snapshot,
+)
+from changegen.model.ticket import Evidence, Layer
+
+Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
+Args = Mapping[str, Scalar | tuple[str, ...]]
+
+RAW = "kubectl get --raw "
+FRESH = 'kubectl --cache-dir="$(mktemp -d)" '
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact of one cluster at one time."""
+
+    value: Value = None
+    known: bool = True
+    reason: str = ""
+    """Why it is not known."""
+    gaps: dict[str, str] = {}
+    """Keys of a map whose value is not known (None there), with the reason."""
+    evidence: tuple[Evidence, ...] = ()
+
+
+def unknown(reason: str) -> Reading:
+    """A fact that could not be read, with the reason."""
+    return Reading(known=False, reason=reason)
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table."""
+
+    name: str
+    layer: Layer
+    title: Callable[[Args], str]
+    command: Callable[[Args], str]
+    evaluate: Callable[[Snapshot, Args], Reading]
+    parse: Callable[[str, Args], Reading]
+    """Reads the command's standard output; an empty one is not known where the command always prints."""
+    reads: tuple[str, ...] = ()
+    """``kinds_read`` that it needs; empty: other sources."""
+
+
+# ------------------------------------------------------------------------------------------------ arguments and text
+
+
+def arg(args: Args, key: str) -> str:
+    """An argument as text; empty where it is not given."""
+    value = args.get(key, "")
+    return "" if value is None else str(value)
+
+
+def args_of(args: Args, key: str) -> tuple[str, ...]:
+    """An argument as a tuple of texts."""
+    value = args.get(key, ())
+    if isinstance(value, tuple):
+        return value
+    return tuple(str(item) for item in value) if isinstance(value, list) else (str(value),)
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a shell command."""
+    return shlex.quote(text)
+
+
+def in_filter(text: str) -> str:
+    """A text as a JSONPath string in double quotes."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def field_key(text: str) -> str:
+    """A map key as a JSONPath field: dots escaped."""
+    return re.sub(r"([.\[\]'\"{}\\ ])", r"\\\1", text)
+
+
+def kubectl_get(what: str, path: str, *, kubectl: str = "kubectl ", flags: str = "") -> str:
+    """A ``kubectl get`` that prints a JSONPath."""
+    return f"{kubectl}get {what}{' ' + flags if flags else ''} -o jsonpath={quoted(path)}"
+
+
+def for_items(columns: Sequence[str], condition: str = "") -> str:
+    """A JSONPath that prints a row for each item of a list."""
+    start = f"{{range .items[?({condition})]}}" if condition else "{range .items[*]}"
+    return start + '{"\\t"}'.join(f"{{{column}}}" for column in columns) + '{"\\n"}{end}'
+
+
+def read_rows(output: str, columns: int) -> list[list[str]]:
+    """Rows of tab-separated cells, filled up to a number of columns."""
+    rows = []
+    for line in output.split("\n"):
+        if not line.strip():
+            continue
+        cells = line.rstrip("\r").split("\t")
+        rows.append(cells + [""] * (columns - len(cells)))
+    return rows
+
+
+def read_json(text: str) -> list[object]:
+    """JSON values that kubectl printed behind each other with a space between."""
+    decoder = json.JSONDecoder()
+    found: list[object] = []
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        value, position = decoder.raw_decode(text, position)
+        found.append(value)
+    return found
+
+
+def as_int(text: str) -> int:
+    """A number that kubectl printed; 0 for nothing."""
+    return int(text) if text.strip().lstrip("-").isdigit() else 0
+
+
+def seen_in(source: str, path: str, value: object, provenance: str) -> Evidence:
+    """Evidence of a fact."""
+    return Evidence(
+        source=source, path=path, value="" if value is None else str(value), provenance=provenance
+    )
+
+
+def printed_nothing() -> Reading:
+    """The reading of a command that printed nothing although it always does."""
+    return unknown(tr("the command printed nothing: forbidden, or the server did not answer"))
+
+
+def lacking(snapshot: Snapshot, *kinds: str, namespace: str = "") -> Reading | None:
+    """The reading to give when a kind was not read (or not everywhere); None when it was."""
+    for kind in kinds:
+        if kind not in snapshot.kinds_read:
+            reasons = [item for item in snapshot.unobserved if item.what == kind]
+            detail = f": {reasons[0].reason}" if reasons else ""
+            return unknown(tr("{kind} were not read{detail}", kind=kind, detail=detail))
+        partial = snapshot.namespaces_read.get(kind)
+        if partial is not None and (not namespace or namespace not in partial):
+            return unknown(tr("{kind} were read in some namespaces only", kind=kind))
+    return None
+
+
+def counted(reading: Reading) -> Reading:
+    """How many keys of a map have each value: for clusters whose maps are too long to print."""
+    if not reading.known or not isinstance(reading.value, dict):
+        return reading
+    counts = Counter(str(value) for value in reading.value.values())
+    return msgspec.structs.replace(reading, value=dict(sorted(counts.items())))
+
+
+# Taints that the cluster itself sets and takes away again: what is compared is what people set.
+_OWN_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+
+
+def taint_text(taints: Iterable[tuple[str, str, str]]) -> str:
+    """Taints as ``key=value:effect``, without those that the cluster sets and takes away itself."""
+    kept = [taint for taint in taints if not taint[0].startswith(_OWN_TAINTS)]
+    return ", ".join(
+        sorted(f"{key}={value}:{effect}" if value else f"{key}:{effect}" for key, value, effect in kept)
+    )

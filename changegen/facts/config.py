@@ -1,0 +1,117 @@
+"""Facts of the configuration that kubeadm keeps in the cluster."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from changegen.facts.base import (
+    Args,
+    Fact,
+    Reading,
+    arg,
+    kubectl_get,
+    printed_nothing,
+    seen_in,
+    unknown,
+)
+from changegen.i18n import tr
+from changegen.model.snapshot import (
+    ConfigMapFact,
+    Snapshot,
+)
+
+
+def _kubeadm_map(snapshot: Snapshot) -> ConfigMapFact | None:
+    return next((item for item in snapshot.config_maps if item.kind == "kubeadm"), None)
+
+
+def _kubeadm_command(_args: Args) -> str:
+    path = "{.data.ClusterConfiguration}"
+    return kubectl_get("-n kube-system configmap kubeadm-config", path) + " | grep -E '^kubernetesVersion:'"
+
+
+def _kubeadm_parse(output: str, _args: Args) -> Reading:
+    match = re.search(r"^kubernetesVersion:\s*(\S+)", output, re.MULTILINE)
+    return Reading(value=match[1].strip("\"'")) if match else printed_nothing()
+
+
+def _kubeadm(snapshot: Snapshot, _args: Args) -> Reading:
+    found = _kubeadm_map(snapshot)
+    if found is None or not found.kubernetes_version:
+        return unknown(tr("ConfigMap kube-system/kubeadm-config was not read"))
+    seen = seen_in(
+        "ConfigMap kube-system/kubeadm-config", "kubernetesVersion", found.kubernetes_version, "configmap"
+    )
+    return Reading(value=found.kubernetes_version, evidence=(seen,))
+
+
+_KUBEADM_SECTIONS = {
+    "apiServer": "kube-apiserver",
+    "controllerManager": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+}
+
+
+def _kubeadm_gate_command(_args: Args) -> str:
+    return kubectl_get("-n kube-system configmap kubeadm-config", "{.data.ClusterConfiguration}")
+
+
+def _kubeadm_gate_parse(output: str, args: Args) -> Reading:
+    try:
+        document = yaml.safe_load(output)
+    except yaml.YAMLError:
+        document = None
+    if not isinstance(document, dict):
+        return printed_nothing()
+    named = []
+    pattern = re.compile(rf"(?:^|[,:\s]){re.escape(arg(args, 'gate'))}\s*=")
+    for section, component in _KUBEADM_SECTIONS.items():
+        extra = (document.get(section) or {}).get("extraArgs") or []
+        pairs = extra.items() if isinstance(extra, dict) else [(e.get("name"), e.get("value")) for e in extra]
+        if any(
+            str(name).replace("_", "-") == "feature-gates" and pattern.search(str(value))
+            for name, value in pairs
+        ):
+            named.append(component)
+    return Reading(value=tuple(sorted(named)))
+
+
+def _kubeadm_gate(snapshot: Snapshot, args: Args) -> Reading:
+    found = _kubeadm_map(snapshot)
+    if found is None:
+        return unknown(tr("ConfigMap kube-system/kubeadm-config was not read"))
+    gate = arg(args, "gate")
+    named = tuple(
+        sorted(
+            component
+            for component, source in found.component_gates.items()
+            if component in _KUBEADM_SECTIONS.values() and gate in source.gates
+        )
+    )
+    place = "ConfigMap kube-system/kubeadm-config"
+    return Reading(
+        value=named, evidence=(seen_in(place, "extraArgs feature-gates", ", ".join(named), "configmap"),)
+    )
+
+
+ROWS: tuple[Fact, ...] = (
+    Fact(
+        name="kubeadm.version",
+        layer="api",
+        title=lambda _a: tr("kubernetesVersion in ConfigMap kubeadm-config"),
+        command=_kubeadm_command,
+        evaluate=_kubeadm,
+        parse=_kubeadm_parse,
+    ),
+    Fact(
+        name="kubeadm.names-gate",
+        layer="api",
+        title=lambda a: tr("Components for which ConfigMap kubeadm-config names {gate}", gate=a["gate"]),
+        command=_kubeadm_gate_command,
+        evaluate=_kubeadm_gate,
+        parse=_kubeadm_gate_parse,
+    ),
+)
+"""The rows of this module, in the order of the table."""
