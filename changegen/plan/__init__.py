@@ -208,6 +208,10 @@ def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
                 release=assessment.data_release,
             )
         )
+    if scene.hops and "nodes" not in scene.snapshot.kinds_read:
+        said.append(tr("Nodes were not read: this plan has no steps for kubelets, and they must move too."))
+    elif scene.hops and ("pods" not in scene.snapshot.kinds_read or "pods" in scene.snapshot.namespaces_read):
+        said.append(tr("Pods were not read, or not all of them: what drains meet is known in part only."))
     failed = [item.what for item in scene.snapshot.unobserved if item.failed]
     if failed:
         said.append(

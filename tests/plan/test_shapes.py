@@ -222,3 +222,27 @@ def test_a_distribution_without_data_is_treated_as_unknown() -> None:
     assert distribution_module.distribution("no-such-thing").name == "generic"
     assert distribution_module.distribution("../kubernetes/1.37").name == "generic"
     assert distribution_module.distribution("okd").name == "openshift"
+
+
+def test_a_driver_that_is_no_daemon_set_is_warned_of_before_a_drain() -> None:
+    base = recorded("before")
+    drivers = tuple(
+        replace(d, workload=replace(d.workload, kind="Deployment"))
+        if d.driver == "dra.net" and d.workload
+        else d
+        for d in base.drivers
+    )
+    made = plan(replace(base, drivers=drivers))
+    notes = {s.nodes[0]: "\n".join(s.notes) for s in made.steps if s.phase == "nodes"}
+    assert "dra.net is served by a Deployment" in notes["gpu-1"]
+    assert "gpu.example.com is served by" not in notes["gpu-1"]
+    assert "is served by" not in notes["cpu-1"]
+
+
+def test_what_was_not_read_is_said_at_the_head() -> None:
+    base = recorded("before")
+    without = replace(base, nodes=(), kinds_read=tuple(k for k in base.kinds_read if k != "nodes"))
+    assert any("no steps for kubelets" in text for text in plan(without).warnings)
+    partly = replace(base, namespaces_read={"pods": ("ml",)})
+    assert any("known in part only" in text for text in plan(partly).warnings)
+    assert not plan(base).warnings

@@ -198,6 +198,16 @@ def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -
                 "A starting kubelet deletes its node's ResourceSlices until each driver has registered again: a low count right after the start is no fault. The drivers' DaemonSet Pods stay through the drain, so that claims are unprepared properly: never delete them first."
             )
         )
+    kinds = {d.driver: d.workload.kind for d in scene.snapshot.drivers if d.workload is not None}
+    notes += [
+        tr(
+            "{driver} is served by a {kind}, not a DaemonSet: a drain may evict it before the Pods that hold its devices, and their claims are then not unprepared. Evict those Pods first.",
+            driver=driver,
+            kind=kinds[driver],
+        )
+        for driver in drivers
+        if kinds.get(driver, "DaemonSet") != "DaemonSet"
+    ]
     if any(drain.unknown for drain in drains):
         notes.append(tr("Not all Pods were read: the drain may meet more than is said here."))
     if scene.distribution.packages and scene.family(drains[0].node) == "other":
