@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from changegen import kubedata
 from changegen.errors import InputError
 from changegen.facts import Reading, Value, unknown
-from changegen.model.snapshot import Snapshot
+from changegen.model.snapshot import DeviceTaint, NodeTaint, ServedApi, Snapshot
 from changegen.model.ticket import Check, Deviation, Results
 from changegen.plan import digest_of
 from changegen.verify import Attestation, judge, verify
@@ -365,3 +366,87 @@ def test_nodes_that_a_provider_makes_anew_are_no_surprise() -> None:
     assert not results.unplanned, [item.what for item in results.unplanned]
     lagging = replace(new, nodes=(replace(new.nodes[0], kubelet_version="v1.36.3"), *new.nodes[1:]))
     assert line(verify(made, lagging, data=kubedata.load()).not_done, "^kubelet$")
+
+
+def _node(snapshot: Snapshot, **more: object) -> Snapshot:
+    return replace(snapshot, nodes=(*snapshot.nodes[:-1], replace(snapshot.nodes[-1], **more)))
+
+
+def _component(snapshot: Snapshot, name: str, **more: object) -> Snapshot:
+    first = next(c for c in snapshot.components if c.component == name)
+    return replace(
+        snapshot, components=tuple(replace(c, **more) if c is first else c for c in snapshot.components)
+    )
+
+
+BY_HAND: dict[str, Callable[[Snapshot], Snapshot]] = {
+    "a taint on a node": lambda s: _node(
+        s, taints=(NodeTaint(key="dedicated", value="x", effect="NoSchedule"),)
+    ),
+    "a label of a node": lambda s: _node(s, labels={**s.nodes[-1].labels, "team": "a"}),
+    "another runtime": lambda s: _node(s, container_runtime="containerd://9.9.9"),
+    "a gate of a component": lambda s: _component(
+        s, "kube-scheduler", feature_gates={"DRADeviceTaintRules": True, "PodsAPI": False}
+    ),
+    "another registry": lambda s: _component(
+        s, "kube-apiserver", image="mirror.example.org/kube-apiserver:v1.37.2"
+    ),
+    "a version beyond": lambda s: _component(
+        s, "kube-controller-manager", version="v1.37.3", running_version="v1.37.3"
+    ),
+    "another image of a workload": lambda s: replace(
+        s,
+        workloads=tuple(
+            replace(w, images=dict.fromkeys(w.images, "x:1")) if w.name == "train" else w for w in s.workloads
+        ),
+    ),
+    "another replica count": lambda s: replace(
+        s, workloads=tuple(replace(w, replicas=9) if w.name == "train" else w for w in s.workloads)
+    ),
+    "a budget's limit": lambda s: replace(
+        s, disruption_budgets=tuple(replace(b, min_available="1") for b in s.disruption_budgets)
+    ),
+    "an effect of a rule": lambda s: replace(
+        s, taint_rules=tuple(replace(r, effect="NoExecute") for r in s.taint_rules)
+    ),
+    "a new rule": lambda s: replace(
+        s, taint_rules=(*s.taint_rules, replace(s.taint_rules[0], name="another", uid="2"))
+    ),
+    "a class's resource": lambda s: replace(
+        s,
+        device_classes=tuple(
+            replace(c, extended_resource_name="x.org/y") if c.extended_resource_name else c
+            for c in s.device_classes
+        ),
+    ),
+    "a device gone": lambda s: replace(
+        s, pools=(replace(s.pools[0], devices=s.pools[0].devices[:-1]), *s.pools[1:])
+    ),
+    "a taint of a device": lambda s: replace(
+        s,
+        pools=(
+            replace(
+                s.pools[0],
+                devices=(
+                    replace(s.pools[0].devices[0], taints=(DeviceTaint(key="k", effect="NoSchedule"),)),
+                    *s.pools[0].devices[1:],
+                ),
+            ),
+            *s.pools[1:],
+        ),
+    ),
+    "an API that came": lambda s: replace(s, apis=(*s.apis, ServedApi(group_version="new.example.org/v1"))),
+    "a setting of kubeadm": lambda s: replace(
+        s,
+        config_maps=tuple(
+            replace(c, settings={**c.settings, "controlPlaneEndpoint": "x:1"}) if c.kind == "kubeadm" else c
+            for c in s.config_maps
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BY_HAND)
+def test_whatever_is_changed_by_hand_is_named_as_unplanned(what: str) -> None:
+    results = verify(ticket(), BY_HAND[what](finished()), data=kubedata.load())
+    assert results.counts["unplanned"] >= 1, [item.what for item in results.done]
