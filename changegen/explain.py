@@ -93,6 +93,13 @@ class _Plan:
             for pod in before.pods
             if pod.owner is None and pod.phase not in ("Succeeded", "Failed")
         }
+        self.users = {
+            f"{claim.namespace}/{claim.name}": frozenset(
+                f"{claim.namespace}/{user.name}" for user in claim.reserved_for
+            )
+            for claim in before.claims
+        }
+        """Claim -> Pods that it was reserved for."""
         self.moved_server = bool(ticket.to_version) and _same(after.cluster.server_version, ticket.to_version)
 
     def _changed_drivers(self) -> set[str]:
@@ -334,9 +341,7 @@ def _claims(plan: _Plan, change: Change, subject: str) -> _Verdict:
     field = change.path[0] if change.path else ""
     if field == "replaced":
         return "follows", tr("its Pods were replaced when their node was drained")
-    name = subject
-    held = [claim for claim in plan.before.claims if f"{claim.namespace}/{claim.name}" == name]
-    users = {f"{claim.namespace}/{consumer.name}" for claim in held for consumer in claim.reserved_for}
+    users = plan.users.get(subject, frozenset())
     again = any(user in plan.bare and plan.bare[user] in plan.drained for user in users)
     if again and field in (
         "allocated_at",

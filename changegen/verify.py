@@ -395,10 +395,11 @@ def _planned(
     open_items: list[Deviation] = []
     lists: dict[State, list[Deviation]] = {"done": done, "not-done": not_done, "unknown": open_items}
     components = _components(after)
+    fresh = _fresh(before, after)
     for change in ticket.changes:
         groups: dict[tuple[State, str, str], list[str]] = {}
         for subject in change.subjects:
-            state, actual, why = _state_of(change, subject, before, after, components)
+            state, actual, why = _state_of(change, subject, after, components, fresh)
             groups.setdefault((state, actual, why), []).append(subject)
         for (state, actual, why), subjects in sorted(groups.items()):
             item = Deviation(
@@ -422,14 +423,13 @@ def _what(change: Change, subjects: Sequence[str]) -> str:
 
 
 def _state_of(
-    change: Change, subject: str, before: Snapshot, after: Snapshot, components: Mapping[str, Component]
+    change: Change, subject: str, after: Snapshot, components: Mapping[str, Component], fresh: tuple[str, ...]
 ) -> tuple[State, str, str]:
     wanted = str(change.after)
     if change.area == "components":
         item = components.get(subject)
-        if item is None and _renewed(subject, after, before):
-            fresh = [n for n in after.nodes if n.name not in {old.name for old in before.nodes}]
-            good = bool(fresh) and all(_same_version(n.kubelet_version, wanted) for n in fresh)
+        if item is None and fresh and subject.partition(" ")[0] in ("kubelet", "kube-proxy"):
+            good = all(_same_version(version, wanted) for version in fresh)
             return ("done" if good else "not-done"), tr("replaced by new nodes"), ""
         if item is None:
             if "pods" in after.kinds_read or subject.startswith("kubelet "):
@@ -468,15 +468,12 @@ def _state_of(
     return "unknown", "", tr("nothing compares it")
 
 
-def _renewed(subject: str, after: Snapshot, before: Snapshot) -> bool:
-    """Whether a kubelet or kube-proxy is gone because its node is, where a provider makes nodes anew."""
-    component, _, node = subject.partition(" ")
-    if component not in ("kubelet", "kube-proxy") or distribution(before.cluster.distribution).nodes not in (
-        "pool",
-        "pool-all",
-    ):
-        return False
-    return "nodes" in after.kinds_read and node not in {item.name for item in after.nodes}
+def _fresh(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Kubelet versions of new nodes, where a provider makes nodes anew; empty elsewhere and without new nodes."""
+    if distribution(before.cluster.distribution).nodes not in ("pool", "pool-all"):
+        return ()
+    old = {node.name for node in before.nodes}
+    return tuple(sorted({node.kubelet_version for node in after.nodes if node.name not in old}))
 
 
 def _remedies(ticket: Ticket, results: Sequence[CheckResult]) -> tuple[list[Deviation], list[Deviation]]:
