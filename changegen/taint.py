@@ -6,7 +6,8 @@ What the components do, read in their source (1.35.4 to 1.37.2):
   **allocation**, published or not; no selector at all matches nothing. It deletes Pods, asks no PodDisruptionBudget, and
   spares a device only for a toleration in the allocation result whose effect is `NoExecute`, spelled out.
 - The scheduler (its slice tracker) takes no selector for every device until 1.37.0, for none from 1.37.1 on.
-- The claim that the scheduler makes for extended resources has no tolerations.
+- Pods that hold devices by an extended resource only are not evicted until 1.36 (read and run: 1.36.3), and are in 1.37
+  (1.37.2); their claim, made by the scheduler, has no tolerations.
 - A change of the effect sets timeAdded anew, and tolerationSeconds run from it.
 """
 
@@ -42,9 +43,11 @@ __all__ = [
     "TaintBlast",
     "blast_radius",
     "driver_taints",
+    "evicts_extended",
     "existing_rules",
     "lines",
     "missing_selector",
+    "retaint",
     "rollout",
     "rule_yaml",
 ]
@@ -52,6 +55,9 @@ __all__ = [
 EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 FIXED_SELECTOR: Final = (1, 37, 1)
 """First release whose scheduler takes a missing selector for none (changelog of 1.37.1)."""
+
+
+Outcome = Literal["evicted", "evicted-later", "stays", "spared", "not-scheduled", "unknown"]
 
 
 class SelectedDevice(Model, frozen=True, kw_only=True):
@@ -82,8 +88,9 @@ class EvictedPod(Model, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     extended_resource: bool = False
     """It asked for an extended resource: its claim has no tolerations."""
-    outcome: Literal["evicted", "evicted-later", "stays", "not-scheduled", "unknown"]
-    """unknown: the Pod is named by the claim and was not read."""
+    outcome: Outcome
+    """stays: it tolerates the taint · spared: the taint controller of this release does not look at claims of extended
+    resources · unknown: the Pod is named by the claim and was not read."""
     seconds: int | None = None
     """evicted-later: seconds after the rule's timeAdded."""
 
@@ -163,11 +170,25 @@ def missing_selector(version: str | Version | None) -> bool | None:
     return True if newest is not None and known.patch <= newest else None
 
 
-def _scheduler_versions(snapshot: Snapshot) -> tuple[str, ...]:
+def evicts_extended(version: str | Version | None) -> bool | None:
+    """Whether the taint controller of a release evicts Pods that hold devices by an extended resource only.
+
+    None where the release is not known, or lies between those that were read (1.36.3: no, 1.37.2: yes).
+    """
+    known = version if isinstance(version, Version) else try_version(version)
+    if known is None or known.patch is None:
+        return None
+    release = (known.major, known.minor, known.patch)
+    if release >= (1, 37, 2):
+        return True
+    return False if release <= (1, 36, 3) else None
+
+
+def _versions_of(snapshot: Snapshot, name: str) -> tuple[str, ...]:
     found = {
         component.running_version or component.version
         for component in snapshot.components
-        if component.component == "kube-scheduler" and component.belongs_to == "this cluster"
+        if component.component == name and component.belongs_to == "this cluster"
     }
     known = {version for version in found if try_version(version) is not None}
     if not known and snapshot.cluster.server_version:
@@ -204,7 +225,7 @@ def blast_radius(
     Args:
         snapshot: The reading.
         rule: A rule of the cluster, or one that is planned.
-        version: Release by which a missing selector is judged; None: every scheduler of the snapshot.
+        version: Release by which scheduler and taint controller are judged; None: those of the snapshot.
         source: Where the taint comes from.
         index: The index of this snapshot where the caller has it already.
     """
@@ -226,6 +247,8 @@ def _blast(
     source: Literal["rule", "driver", "planned"],
 ) -> TaintBlast:
     chosen = sorted(chosen)
+    controllers = (version,) if version else _versions_of(snapshot, "kube-controller-manager")
+    spares = bool(controllers) and all(evicts_extended(v) is False for v in controllers)
     devices = []
     affected: defaultdict[tuple[str, str], list[tuple[DeviceId, AllocatedDevice, str, bool]]] = defaultdict(
         list
@@ -255,7 +278,7 @@ def _blast(
             for name in holding.unread_pods:
                 unread[holding.claim.namespace, name].append(entry)
     pods = [
-        *(_evicted(at, rule, *identity, entries) for identity, entries in affected.items()),
+        *(_evicted(at, rule, *identity, entries, spares) for identity, entries in affected.items()),
         *(_unread(*identity, entries) for identity, entries in unread.items()),
     ]
     pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.outcome))
@@ -277,7 +300,7 @@ def _blast(
     )
     return msgspec.structs.replace(
         blast,
-        notes=tuple(_notes(blast, scheduling_only)),
+        notes=tuple(_notes(snapshot, blast, version, scheduling_only)),
         warnings=tuple(_warnings(snapshot, blast, version)),
     )
 
@@ -288,17 +311,21 @@ def _evicted(
     namespace: str,
     name: str,
     entries: list[tuple[DeviceId, AllocatedDevice, str, bool]],
+    spares: bool,
 ) -> EvictedPod:
     pod = at.pods[namespace, name]
-    outcome: Literal["evicted", "evicted-later", "stays", "not-scheduled", "unknown"] = "stays"
+    outcome: Outcome = "stays"
     earliest: int | None = None
-    for _, result, _, _ in entries:
+    asked = [entry for entry in entries if not (spares and entry[3])]
+    for _, result, _, _ in asked:
         forever, seconds, _ = _stay(result, rule)
         if forever:
             continue
         earliest = (seconds or 0) if earliest is None else min(earliest, seconds or 0)
     if earliest is not None:
         outcome = "evicted" if earliest == 0 else "evicted-later"
+    elif not asked:
+        outcome = "spared"
     if not pod.node:
         outcome, earliest = "not-scheduled", None
     return EvictedPod(
@@ -353,13 +380,17 @@ def _shares(at: DeviceIndex, chosen: Iterable[DeviceId]) -> tuple[Share, ...]:
 def _scheduling_all(snapshot: Snapshot, rule: TaintRule, version: str | None) -> bool | None:
     if rule.selector != "none":
         return False
-    answers = [missing_selector(v) for v in ((version,) if version else _scheduler_versions(snapshot))]
+    answers = [
+        missing_selector(v) for v in ((version,) if version else _versions_of(snapshot, "kube-scheduler"))
+    ]
     if any(answers):
         return True
     return None if not answers or None in answers else False
 
 
-def _notes(blast: TaintBlast, scheduling_only: bool) -> Iterator[str]:
+def _notes(
+    snapshot: Snapshot, blast: TaintBlast, version: str | None, scheduling_only: bool
+) -> Iterator[str]:
     rule = blast.rule
     if rule.effect == "None":
         yield tr("Effect None informs only: no Pod is kept away and none is evicted")
@@ -371,6 +402,14 @@ def _notes(blast: TaintBlast, scheduling_only: bool) -> Iterator[str]:
         yield tr("Effect {effect} is not known; it counts as None", effect=rule.effect)
     if blast.evicted:
         yield tr("PodDisruptionBudgets are not asked: the eviction controller deletes Pods")
+    spared = [pod for pod in blast.pods if pod.outcome == "spared"]
+    if spared:
+        yield tr(
+            "{n} Pods hold devices by an extended resource: the taint controller of {versions} does not evict them, that of "
+            "1.37 does",
+            n=len(spared),
+            versions=version or ", ".join(_versions_of(snapshot, "kube-controller-manager")),
+        )
     extended = [pod for pod in blast.evicted if pod.extended_resource]
     if extended:
         yield tr(
@@ -395,7 +434,7 @@ def _warnings(snapshot: Snapshot, blast: TaintBlast, version: str | None) -> Ite
     if rule.selector == "all":
         yield tr("The selector is empty: it takes every device of every driver")
     if rule.selector == "none":
-        versions = version or ", ".join(_scheduler_versions(snapshot)) or tr("unknown")
+        versions = version or ", ".join(_versions_of(snapshot, "kube-scheduler")) or tr("unknown")
         if blast.scheduling_all:
             yield tr(
                 "There is no selector: by the API that is no device, but the scheduler of {versions} takes it for every "
@@ -439,6 +478,15 @@ def _warnings(snapshot: Snapshot, blast: TaintBlast, version: str | None) -> Ite
             "Nothing makes these Pods again: {pods}",
             pods=names(f"{pod.namespace}/{pod.name}" for pod in bare),
         )
+
+
+def retaint(
+    snapshot: Snapshot, blast: TaintBlast, *, version: str, index: DeviceIndex | None = None
+) -> TaintBlast:
+    """The same taint on the same devices, as scheduler and taint controller of another release take it."""
+    at = index or DeviceIndex(snapshot)
+    chosen = [DeviceId(device.driver, device.pool, device.device) for device in blast.devices]
+    return _blast(snapshot, at, blast.rule, chosen, version, blast.source)
 
 
 def existing_rules(snapshot: Snapshot, index: DeviceIndex | None = None) -> tuple[TaintBlast, ...]:
@@ -621,6 +669,7 @@ def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
             "evicted": tr("evicted"),
             "evicted-later": tr("evicted after {seconds} s", seconds=pod.seconds or 0),
             "stays": tr("stays: its claim tolerates the taint"),
+            "spared": tr("stays: this taint controller does not look at extended resources"),
             "not-scheduled": tr("not scheduled yet"),
             "unknown": tr("evicted; the Pod itself was not read"),
         }[pod.outcome]

@@ -14,9 +14,11 @@ from changegen.model.snapshot import Snapshot, TaintRule, Toleration
 from changegen.taint import (
     blast_radius,
     driver_taints,
+    evicts_extended,
     existing_rules,
     lines,
     missing_selector,
+    retaint,
     rollout,
     rule_yaml,
 )
@@ -120,6 +122,43 @@ def test_a_toleration_for_scheduling_only_is_told() -> None:
     assert any("NoExecute" in note and "toleration" in note for note in blast.notes)
 
 
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [
+        ("v1.36.3", False),
+        ("v1.35.4", False),
+        ("v1.36.9", None),
+        ("v1.37.0", None),
+        ("v1.37.2", True),
+        ("v1.38.1", True),
+        ("", None),
+    ],
+)
+def test_which_taint_controllers_evict_pods_of_extended_resources(version: str, answer: bool | None) -> None:
+    assert evicts_extended(version) is answer
+
+
+def test_pods_of_extended_resources_are_spared_by_the_controller_of_1_36() -> None:
+    mixed = gpus(
+        pool("n1"), *TRAIN[:1], user("own", claim="mine"), claim("mine", ("n1", "gpu-1"), pods=("own",))
+    )
+    old = blast_radius(mixed, rule(DRIVER), version="v1.36.3")
+    assert {p.name: p.outcome for p in old.pods} == {"a": "spared", "own": "evicted"}
+    assert any("1.37 does" in note for note in old.notes)
+    new = retaint(mixed, old, version="v1.37.2")
+    assert {p.name for p in new.evicted} == {"a", "own"}
+    assert new == blast_radius(mixed, rule(DRIVER), version="v1.37.2")
+    # Where the release is not known, the worse is supposed.
+    assert len(blast_radius(mixed, rule(DRIVER)).evicted) == 2
+
+
+def test_the_controller_manager_s_own_version_counts_and_a_mixed_one_evicts() -> None:
+    old = pod("kube-controller-manager", "a", version="v1.36.3")
+    new = pod("kube-controller-manager", "b", version="v1.37.2")
+    assert blast_radius(cluster(components=(old,)), rule(DRIVER)).evicted == ()
+    assert len(blast_radius(cluster(components=(old, new)), rule(DRIVER)).evicted) == 3
+
+
 def test_pods_that_ask_for_an_extended_resource_cannot_stay() -> None:
     assert any("extended resource" in note for note in blast_radius(cluster(), rule(DRIVER)).notes)
     assert not any("extended resource" in note for note in blast_radius(held(), rule(DRIVER)).notes)
@@ -174,7 +213,7 @@ def test_no_selector_evicts_nobody_and_closes_all_devices_to_old_schedulers() ->
         assert blast.evicted == ()
         assert blast.scheduling_all is everything
         assert blast.warnings
-    assert len(blast_radius(cluster(), rule(), version="v1.36.3").evicted) == 3
+    assert len(blast_radius(cluster(), rule(), version="v1.37.2").evicted) == 3
 
 
 def test_the_scheduler_s_own_version_counts() -> None:

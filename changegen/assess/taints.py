@@ -13,7 +13,7 @@ from changegen.i18n import tr
 from changegen.model.profile import DeviceTaintWish
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Evidence, Finding, TaintRow
-from changegen.taint import TaintBlast, blast_radius, driver_taints, existing_rules
+from changegen.taint import TaintBlast, blast_radius, driver_taints, existing_rules, retaint
 
 __all__ = ["CODES", "blasts", "findings", "taint_rows"]
 
@@ -105,7 +105,16 @@ PLANNED = Code(
     meaning="The profile plans a device taint: whom it would hit.",
     remedy="Bring it out in steps: None, NoSchedule, NoExecute after the owners agree, removal.",
 )
+NEWLY_EVICTED = Code(
+    code="CG-TAINT-013",
+    title="NoExecute taint that evicts more Pods at the target",
+    severity="blocking",
+    meaning="A taint with NoExecute is in force, and Pods that hold tainted devices by an extended resource are left alone by "
+    "today's taint controller. That of 1.37 evicts them, as soon as it leads.",
+    remedy="Remove the taint or set a milder effect before the change, or agree on the eviction with the owners.",
+)
 CODES = (
+    NEWLY_EVICTED,
     RULE_INFORMS,
     RULE_ACTS,
     RULE_ALL,
@@ -128,11 +137,29 @@ def blasts(ctx: Context) -> tuple[TaintBlast, ...]:
     """Blast radius of every rule of the cluster, then of drivers' taints, then of rollouts that the profile plans."""
     at = index(ctx)
     planned = tuple(
-        blast_radius(ctx.snapshot, _rule_of(wish), index=at)
+        blast_radius(ctx.snapshot, _rule_of(wish), index=at, version=_target(ctx))
         for wish in ctx.profile.taints.devices
         if wish.expect == "rollout"
     )
     return (*existing_rules(ctx.snapshot, at), *driver_taints(ctx.snapshot, at), *planned)
+
+
+def _target(ctx: Context) -> str | None:
+    """Release by which the target's taint controller is judged: the data's release of the minor where only that is wished."""
+    wish = ctx.target_of("kube-controller-manager")
+    if wish is None or wish.version is None:
+        return None
+    if wish.version.patch is not None:
+        return wish.version.raw
+    return ctx.data.release(wish.version).version if ctx.data.knows(wish.version) else None
+
+
+def _at_target(ctx: Context, blast: TaintBlast) -> TaintBlast:
+    """The same taint as the target's components take it."""
+    version = _target(ctx)
+    if version is None:
+        return blast
+    return retaint(ctx.snapshot, blast, version=version, index=index(ctx))
 
 
 def _rule_of(wish: DeviceTaintWish) -> TaintRule:
@@ -234,6 +261,8 @@ def _reach(blast: TaintBlast) -> str:
 def findings(ctx: Context) -> Iterator[Finding]:
     """Findings on taints."""
     for blast in blasts(ctx):
+        if blast.source != "planned" and blast.rule.effect == "NoExecute":
+            yield from _newly(ctx, blast)
         if blast.source == "rule":
             yield from _rule(ctx, blast)
         elif blast.source == "driver":
@@ -264,7 +293,11 @@ def _counts(blast: TaintBlast) -> str:
         allocated=blast.allocated,
         pods=len(pods),
     )
-    return text + (f" ({names(pods)})" if pods else "")
+    text += f" ({names(pods)})" if pods else ""
+    spared = sum(pod.outcome == "spared" for pod in blast.pods)
+    if spared:
+        text += ", " + tr("{n} that hold devices by an extended resource are spared before 1.37", n=spared)
+    return text
 
 
 def _whom(blast: TaintBlast) -> str:
@@ -367,6 +400,7 @@ def _wakes(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
     target, _ = _actors(ctx, "target")
     if today is not False or target is not True:
         return
+    blast = _at_target(ctx, blast)
     rule = blast.rule
     executes = rule.effect == "NoExecute" and bool(blast.evicted)
     yield finding(
@@ -381,6 +415,31 @@ def _wakes(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
         component="DeviceTaintRule",
         name=rule.name,
         severity="blocking" if executes else "info" if rule.effect == "None" else None,
+        evidence=[_seen(blast)],
+    )
+
+
+def _newly(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
+    """Pods that today's taint controller spares and the target's evicts."""
+    if not any(pod.outcome == "spared" for pod in blast.pods):
+        return
+    today = {(pod.namespace, pod.name) for pod in blast.evicted}
+    more = [pod for pod in _at_target(ctx, blast).evicted if (pod.namespace, pod.name) not in today]
+    if not more:
+        return
+    rule = blast.rule
+    shown = f"DeviceTaintRule {rule.name}" if blast.source == "rule" else f"{rule.driver} {rule.key}"
+    yield finding(
+        NEWLY_EVICTED,
+        tr(
+            "{taint} (NoExecute): {pods} hold tainted devices by an extended resource and are left alone today; the taint "
+            "controller of the target evicts them, without asking PodDisruptionBudgets",
+            taint=shown,
+            pods=names(f"{pod.namespace}/{pod.name}" for pod in more),
+        ),
+        component="DeviceTaintRule" if blast.source == "rule" else "driver",
+        instances=[f"{pod.namespace}/{pod.name}" for pod in more],
+        name=shown,
         evidence=[_seen(blast)],
     )
 

@@ -146,6 +146,11 @@ def woken(effect: str, flags: str) -> Case:
     return on(pool("n1"), rule(DRIVER, effect=effect), components=off)
 
 
+def newly(effect: str) -> Case:
+    parts = control_plane("v1.36.3", flags="DRADeviceTaintRules=true")
+    return on(pool("n1"), holding("a", "n1", "gpu-0", "n1"), rule(DRIVER, effect=effect), components=parts)
+
+
 def wished(effect: str, key: str = "example.com/maint") -> Case:
     wish = DeviceTaintWish(key=key, expect="absent")
     return on(pool("n1"), rule(DRIVER, effect=effect), wanted=profile(taints=Taints(devices=(wish,))))
@@ -284,6 +289,7 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
         lambda: on(pool("n1"), rule(DRIVER)),
     ),
     "CG-TAINT-012": (lambda: rollout_of(driver=DRIVER, go="yes"), lambda: rollout_of(driver=DRIVER)),
+    "CG-TAINT-013": (lambda: newly("NoExecute"), lambda: newly("NoSchedule")),
     "CG-EXT-001": (
         lambda: on(pool("n1"), node("n1", allocatable={RESOURCE: "2"})),
         lambda: on(pool("n1"), node("n1", allocatable={RESOURCE: "0"})),
