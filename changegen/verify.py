@@ -607,18 +607,18 @@ def _headline(
 ) -> str:
     total = len(checks)
     if outcome == "passed":
-        text = tr("Passed: all {n} checks hold.", n=total)
+        text = tr("All {n} checks hold.", n=total)
         if counts.get("attested", 0):
             text += " " + tr("{n} of them are attested by people.", n=counts["attested"])
     elif outcome == "incomplete":
         text = tr(
-            "Incomplete: no check fails, {unknown} of {n} are not known.",
+            "No check fails, {unknown} of {n} are not known.",
             unknown=counts.get("unknown", 0),
             n=total,
         )
     else:
         text = tr(
-            "Failed: {fail} of {n} checks fail, {unknown} are not known; planned and not done: {missing}.",
+            "{fail} of {n} checks fail, {unknown} are not known; planned and not done: {missing}.",
             fail=counts.get("fail", 0),
             n=total,
             unknown=counts.get("unknown", 0),

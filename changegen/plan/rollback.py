@@ -306,7 +306,7 @@ def _drivers(scene: Scene) -> list[BackDraft]:
 def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
     nodes = scene.pending_nodes
     dist = scene.distribution
-    if not nodes:
+    if not nodes or dist.nodes == "by-control-plane":
         return []
     versions: dict[str, list[str]] = {}
     for name in nodes:
@@ -812,6 +812,10 @@ def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
             verdict="reversible",
             why=tr(
                 "All members from the same file, which must first be copied to each of their nodes, with every API server stopped; the revision is raised so that watchers notice. Tried nowhere by this tool: rehearse it."
+            )
+            if "etcd-restore-stop" in dist.rollback
+            else tr(
+                "On one node, with the data of the other members wiped: they join it again. Tried nowhere by this tool: rehearse it."
             ),
             lost=tr(
                 "Everything written after the snapshot: Pods that run may no longer match, allocations of devices may be granted twice."

@@ -166,9 +166,17 @@ def _what(scene: Scene) -> str:
     control = len(scene.control_nodes)
     kubelets = len(scene.pending_nodes) if any(h.drain for h in scene.hops) else 0
     if scene.snapshot.cluster.managed:
-        parts.append(tr("managed control plane and {n} kubelets {way}", n=kubelets, way=way))
+        parts.append(
+            tr("managed control plane and 1 kubelet {way}", way=way)
+            if kubelets == 1
+            else tr("managed control plane and {n} kubelets {way}", n=kubelets, way=way)
+        )
     else:
-        parts.append(tr("control plane on {n} nodes {way}", n=control, way=way))
+        parts.append(
+            tr("control plane on 1 node {way}", way=way)
+            if control == 1
+            else tr("control plane on {n} nodes {way}", n=control, way=way)
+        )
         versions = Counter(
             node.kubelet_version.removeprefix("v")
             for node in scene.snapshot.nodes
@@ -176,7 +184,12 @@ def _what(scene: Scene) -> str:
         )
         if kubelets:
             from_text = ", ".join(sorted(versions))
-            parts.append(tr("{n} kubelets {today} → {target}", n=kubelets, today=from_text, target=plain[1]))
+            target = plain[1]
+            parts.append(
+                tr("1 kubelet {today} → {target}", today=from_text, target=target)
+                if kubelets == 1
+                else tr("{n} kubelets {today} → {target}", n=kubelets, today=from_text, target=target)
+            )
     etcd = [h.etcd for h in scene.hops if h.etcd]
     members = sorted({m.version.removeprefix("v") for m in scene.members})
     if etcd and members and members != [etcd[-1].removeprefix("v")]:
@@ -206,8 +219,15 @@ def _cluster(scene: Scene) -> str:
     control = len(scene.control_nodes)
     workers = len(scene.snapshot.nodes) - sum(1 for name in scene.control_nodes if name in scene.nodes)
     if scene.snapshot.nodes:
+        nodes = len(scene.snapshot.nodes)
         parts.append(
-            tr("{control} control-plane nodes and {workers} workers", control=control, workers=workers)
+            tr("1 control-plane node and {workers} workers", workers=workers)
+            if control == 1 and workers != 1
+            else tr("{control} control-plane nodes and {workers} workers", control=control, workers=workers)
+            if control and workers != 1
+            else tr("1 node")
+            if nodes == 1
+            else tr("{n} nodes", n=nodes)
         )
     parts.append(
         tr("identity: UID {uid} of namespace kube-system", uid=cluster.uid)

@@ -101,6 +101,21 @@ def test_no_placeholder_is_left_in_any_text(made: Ticket) -> None:
             assert "{{" not in text, text
 
 
+def test_every_shell_variable_is_explained_where_it_is_first_used(made: Ticket) -> None:
+    own = {"NODE", "HOME", "KUBECACHEDIR", "TICKET_INPUT"}
+    seen: set[str] = set()
+    for step in made.steps:
+        notes = "\n".join(step.notes)
+        for command in step.commands:
+            text = re.sub(r"'[^']*'", "", command.text)
+            for name in re.findall(r'"\$\{?([A-Z_]+)', text):
+                if name not in own and name not in seen:
+                    assert f"${name}" in notes, (step.id, name)
+                seen.add(name)
+        if "NODE" in seen and any('"$NODE"' in c.text for c in step.commands):
+            assert "NODE" in notes or step.nodes == () or len(step.nodes) == 1, step.id
+
+
 def test_commands_are_shell(made: Ticket) -> None:
     commands = [c.text for s in made.steps for c in s.commands] + [
         c.text for b in made.rollback for c in b.commands

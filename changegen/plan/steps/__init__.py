@@ -16,6 +16,7 @@ from changegen.plan.draft import StepDraft
 from changegen.plan.scene import Scene
 from changegen.plan.steps.after import after, drivers
 from changegen.plan.steps.before import before
+from changegen.plan.steps.common import explain_variables
 from changegen.plan.steps.control import control_plane
 from changegen.plan.steps.nodes import nodes
 
@@ -36,6 +37,7 @@ def make_steps(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     steps += after(scene, hops[-1] if hops else None)
     _resolve_blockers(steps, findings)
     _link(steps, findings)
+    explain_variables(scene, steps)
     return steps
 
 

@@ -14,7 +14,6 @@ from changegen.plan.steps.common import (
     names,
     other_parts,
     packages,
-    variables,
 )
 from changegen.plan.steps.remedies import remedies, stored_objects
 
@@ -215,14 +214,19 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 commands=dedupe(commands),
                 nodes=nodes,
                 minutes=2 * max(1, len(nodes)),
-                go_on=tr("The copies are there on every node named, and readable by root only."),
+                go_on=tr("The copies are there on every node named, and readable by root only.")
+                if nodes and dist.control_plane == "one-by-one"
+                else tr("The files are not empty and are kept with the ticket."),
                 stop=tr("A copy is missing."),
                 notes=notes,
                 checks=["check:readyz"],
                 rollback=["back:control-plane", "back:etcd"],
             )
         )
-    objects = dist.commands.get("objects", ())
+    served = _serves_dra(scene)
+    objects = [
+        item for item in dist.commands.get("objects", ()) if served or "resource.k8s.io" not in item.text
+    ]
     if objects:
         commands = list(scene.commands(objects, hop))
         if any(item.kind == "kubeadm" for item in scene.snapshot.config_maps):
@@ -341,6 +345,14 @@ def _parts(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     ]
 
 
+def _serves_dra(scene: Scene) -> bool:
+    """Whether the cluster has device objects to save, or at least their API."""
+    snapshot = scene.snapshot
+    if snapshot.device_classes or snapshot.claims or snapshot.claim_templates or snapshot.pools:
+        return True
+    return any(api.group_version.startswith("resource.k8s.io/") for api in snapshot.apis)
+
+
 def _driver_owners(findings: Sequence[Finding]) -> list[StepDraft]:
     """Questions on DRA drivers that only their owners can answer."""
     areas = ("SLICE", "DRIVER", "RBAC", "CLAIM")
@@ -431,7 +443,7 @@ def _prepare(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 stop=tr("It refuses the version, or its preflight fails."),
                 checks=["check:readyz"],
                 rollback=["back:packages"],
-                notes=notes + variables(scene),
+                notes=notes,
             )
         )
     return steps

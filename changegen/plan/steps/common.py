@@ -8,6 +8,7 @@ from changegen.assess.context import VersionWish
 from changegen.i18n import tr
 from changegen.model.snapshot import Driver
 from changegen.model.ticket import Command
+from changegen.plan.draft import StepDraft
 from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.versions import minor_of, parse_image
 
@@ -36,18 +37,24 @@ def dedupe(commands: Iterable[Command]) -> list[Command]:
     return list(dict.fromkeys(commands))
 
 
-def variables(scene: Scene) -> list[str]:
-    """Notes on the shell variables that the commands use and people must set."""
+def explain_variables(scene: Scene, steps: Sequence[StepDraft]) -> None:
+    """Note each shell variable that people must set on the first step that uses it."""
     words: dict[str, Callable[[], str]] = {
         "cluster": lambda: tr("the cluster's name as the provider knows it"),
         "location": lambda: tr("its region or zone"),
         "resource group": lambda: tr("its resource group"),
+        "add-on version": lambda: tr("the add-on's version for this minor, as the command before lists them"),
+        "inventory": lambda: tr("the inventory file of the playbooks"),
+        "release": lambda: tr(
+            "the release of the distribution, which is not the Kubernetes version (target.distribution_version in the profile)"
+        ),
         "file": lambda: tr("the binary's file"),
     }
-    return [
-        tr("Set {name} first: {what}.", name=f"${name}", what=words[what]() if what in words else what)
-        for name, what in scene.distribution.variables.items()
-    ]
+    for name, what in scene.distribution.variables.items():
+        step = next((step for step in steps if any(f"${name}" in item.text for item in step.commands)), None)
+        if step is not None:
+            meaning = words[what]() if what in words else what
+            step.notes.append(tr("Set {name} first: {what}.", name=f"${name}", what=meaning))
 
 
 def packages(scene: Scene, tool: str, hop: HopPlan, node: str) -> list[Command]:

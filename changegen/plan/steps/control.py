@@ -10,7 +10,6 @@ from changegen.plan.steps.common import (
     command,
     last_member_step,
     packages,
-    variables,
 )
 from changegen.versions import minor_key, minor_of, try_version
 
@@ -224,12 +223,6 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
                 "The worker pool is paused until the control plane is done; a pause holds back certificates too, so do not leave it so for long."
             )
         )
-        if not scene.profile.target.distribution_version:
-            notes.append(
-                tr(
-                    "Name the OpenShift release in the profile (target.distribution_version): it is not the Kubernetes version."
-                )
-            )
     if dist.name == "kind":
         notes.append(tr("A kind cluster is not upgraded: a new one is made and the workloads move."))
     if len(commands) == 2:
@@ -257,7 +250,7 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
         stop=tr("The command reports an error, or the API server is not ready twenty minutes after it."),
         checks=[*_cp_checks(), *(["check:kubelets", "check:not-ready"] if moves_nodes else [])],
         rollback=["back:control-plane"],
-        notes=notes + ([] if dist.commands.get("plan") else variables(scene)),
+        notes=notes,
         no_return=one_way,
         hop=hop.label,
     )
