@@ -514,10 +514,60 @@ def served_apis(
     return runtime_config(version, values, gates, data).served
 
 
-def stored_versions(version: str | Version, data: KubernetesData | None = None) -> dict[tuple[str, str], str]:
-    """Group and kind → group version in which this version writes it to etcd, with default settings."""
+def stored_versions(
+    version: str | Version, data: KubernetesData | None = None, *, gates: GateSources | None = None
+) -> dict[tuple[str, str], str]:
+    """Group and kind → group version in which kube-apiserver writes it to etcd.
+
+    Without emulated and minimum compatibility version this is what the release's own storage factory says; with them
+    it follows `resource_encoding_config.go` of that release: a fixed version stays, else the preferred one that the
+    minimum compatibility version knows. Raises `KubernetesDataError` for a minor that the data lacks.
+
+    Args:
+        version: of the binary.
+        data: the Kubernetes data; the shipped one by default.
+        gates: emulated and minimum compatibility version of the instance.
+    """
     data = data or load()
-    return {(api.group, api.kind): api.storage for api in data.apis(version) if api.storage is not None}
+    found: dict[tuple[str, str], str] = {}
+    if gates is None or not (gates.emulated or gates.min_compat):
+        return {(api.group, api.kind): api.storage for api in data.apis(version) if api.storage is not None}
+    facts = data.minor(version)
+    emulated, minimum = versions_in_force("kube-apiserver", version, gates)
+    kinds: dict[tuple[str, str], dict[str, Api]] = {}
+    for api in facts.apis:
+        kinds.setdefault((api.group, api.kind), {})[api.version] = api
+    for (group, kind), versions in kinds.items():
+        stored = next((api.storage for api in versions.values() if api.storage is not None), None)
+        resource = next((api.resource for api in versions.values() if api.resource), "")
+        if stored is None:
+            continue
+        fixed = facts.storage_overrides.get(f"{group}/{resource}")
+        if fixed is not None or stored.rpartition("/")[0] != group:
+            # Events of both groups are written as those of the core group.
+            found[group, kind] = fixed or stored
+            continue
+        order = [versions[name] for name in facts.groups[group] if name in versions]
+        chosen = _storage_version(order, minor_key(facts.minor), emulated, minimum)
+        name = chosen.version if chosen is not None else facts.groups[group][0]
+        found[group, kind] = f"{group}/{name}" if group else name
+    return found
+
+
+def _storage_version(
+    order: list[Api], binary: tuple[int, int], emulated: tuple[int, int], minimum: tuple[int, int]
+) -> Api | None:
+    """The version of a kind to write, of those in order of preference; None: the group's preferred version."""
+
+    def there(api: Api, at: tuple[int, int]) -> bool:
+        return api.introduced is None or minor_key(api.introduced) <= at
+
+    if binary < (1, 37):
+        # Up to 1.34 a version with a replacement is passed over, if it states when it was introduced.
+        passed = {api.version for api in order if binary < (1, 35) and api.introduced and api.replacement}
+        return next((api for api in order if api.version not in passed and there(api, minimum)), None)
+    stable = (api for api in order if "alpha" not in api.version and there(api, minimum))
+    return next(stable, None) or next((api for api in order if there(api, emulated)), None)
 
 
 ApiForecastKind = Literal[

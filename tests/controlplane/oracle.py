@@ -7,11 +7,13 @@ last error tells whether it got past its gates: then it is the same as without a
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -424,3 +426,38 @@ def _random_runtime_config(draw: random.Random, minor: str, data: KubernetesData
             )
         )
     return (",".join(items),)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m tests.controlplane oracle``: everything, with the numbers tried and wrong; 1 where any is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.controlplane oracle", description=__doc__)
+    parser.add_argument(
+        "--version", action="append", help="Kubernetes versions (default: those of the tests)"
+    )
+    parser.add_argument(
+        "--combinations", type=int, default=800, help="random settings a version (default 800)"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--combinations-only", action="store_true", help="leave the single gates out")
+    options = parser.parse_args(arguments)
+    total = Report()
+    for version in options.version or build.cluster_versions():
+        build.build(version)
+        with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+            oracle = Oracle(version, Path(folder))
+            parts = {} if options.combinations_only else {"single gates": single_gates(version)}
+            parts["combinations"] = combinations(version, options.combinations, options.seed)
+            for name, cases in parts.items():
+                began = time.monotonic()
+                report = oracle.run(cases, options.jobs)
+                total.add(report)
+                print(
+                    f"{version}, {name}: {report.tried} tried, {report.refused} refused by the component, "
+                    f"{len(report.wrong)} wrong ({time.monotonic() - began:.0f} s)",
+                    flush=True,
+                )
+    for wrong in total.wrong:
+        print(wrong)
+    print(f"{total.tried} tried, {len(total.wrong)} wrong")
+    return 1 if total.wrong else 0
