@@ -23,6 +23,7 @@ PROGRAMS = {
     "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
+COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 # Nodes run Windows too.
 ON_WINDOWS = ("kubelet", "kube-proxy")
 
@@ -79,7 +80,11 @@ class Sources:
 
 
 def scan(modules: Modules) -> Sources:
-    """Reads the sources of every program of a release."""
+    """Reads the sources of every program of a release.
+
+    Raises SystemExit where the five components would not register the same gates: the data holds one table for all,
+    asked of a binary that links them together.
+    """
     linked: dict[str, dict[str, Package]] = {name: modules.packages(root) for name, root in PROGRAMS.items()}
     for name in ON_WINDOWS:
         for path, package in modules.packages(PROGRAMS[name], system="windows").items():
@@ -97,6 +102,7 @@ def scan(modules: Modules) -> Sources:
         for path, package in packages.items()
         for name in package.files
     }
+    _same_registrations(linked, texts)
     sources = Sources()
     constants = _definitions(texts, sources)
     uses = _uses(texts, constants)
@@ -105,6 +111,27 @@ def scan(modules: Modules) -> Sources:
             if any(path in found and program in _owners(path, program) for path in paths):
                 sources.readers[gate].add(program)
     return sources
+
+
+def _same_registrations(linked: dict[str, dict[str, Package]], texts: dict[tuple[str, str], str]) -> None:
+    registering: dict[str, set[str]] = {}
+    for (path, _), text in texts.items():
+        if path.endswith("/testing") or "eatureGate" not in text:
+            continue
+        body = _COMMENT.sub("", text)
+        found = registering.setdefault(path, set())
+        if "DefaultMutableFeatureGate.Add(" in body or "DefaultMutableFeatureGate.AddVersioned(" in body:
+            found.add(path)
+        imports = _imports(text)
+        for match in re.finditer(r"\b(\w+)\.Add(?:Versioned)?Feature\w*\((?!f )", body):
+            if match[1] in imports:
+                found.add(imports[match[1]])
+    tables = {
+        program: {target for path in linked[program] for target in registering.get(path, ())}
+        for program in COMPONENTS
+    }
+    if len({frozenset(table) for table in tables.values()}) != 1:
+        raise SystemExit(f"the components register different gates: {tables}")
 
 
 def _owners(path: str, program: str) -> tuple[str, ...]:
