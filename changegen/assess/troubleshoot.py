@@ -129,19 +129,18 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
     """Why a Pod that uses devices is probably not scheduled; empty where nothing of what was read explains it."""
     at, made = index(ctx), simulation(ctx)
     describe = f"kubectl -n {pod.namespace} describe pod {pod.name}"
-    found: list[Cause] = []
-    for use in pod.claims:
-        if not use.claim and use.template:
-            found.append(
-                Cause(
-                    text=tr(
-                        "the claim of {name} was not made from template {template} yet",
-                        name=use.pod_claim,
-                        template=f"{pod.namespace}/{use.template}",
-                    ),
-                    commands=(describe, leader_log(ctx, "kube-controller-manager")),
-                )
-            )
+    found = [
+        Cause(
+            text=tr(
+                "the claim of {name} was not made from template {template} yet",
+                name=use.pod_claim,
+                template=f"{pod.namespace}/{use.template}",
+            ),
+            commands=(describe, leader_log(ctx, "kube-controller-manager")),
+        )
+        for use in pod.claims
+        if not use.claim and use.template
+    ]
     for need in made.needs(pod):
         found.extend(_need(ctx, at, made, pod, need))
     return tuple(
@@ -329,23 +328,21 @@ def troubles(ctx: Context) -> tuple[Trouble, ...]:
         )
         for pod in _pending(ctx)
     ]
-    for event in ctx.snapshot.events:
-        if event.reason == "FailedPrepareDynamicResources":
-            found.append(
-                Trouble(
-                    symptom=tr("Preparing of devices failed"),
-                    subject=f"{event.namespace}/{event.name}",
-                    evidence=(_event(event),),
-                    causes=(
-                        Cause(
-                            text=tr(
-                                "the driver on the node did not prepare the claim, or is not registered there"
-                            ),
-                            commands=tuple(_prepare_commands(ctx, event)),
-                        ),
-                    ),
-                )
-            )
+    found.extend(
+        Trouble(
+            symptom=tr("Preparing of devices failed"),
+            subject=f"{event.namespace}/{event.name}",
+            evidence=(_event(event),),
+            causes=(
+                Cause(
+                    text=tr("the driver on the node did not prepare the claim, or is not registered there"),
+                    commands=tuple(_prepare_commands(ctx, event)),
+                ),
+            ),
+        )
+        for event in ctx.snapshot.events
+        if event.reason == "FailedPrepareDynamicResources"
+    )
     found.extend(
         Trouble(
             symptom=tr("Devices still held in spite of NoExecute"),
