@@ -131,6 +131,7 @@ class Cluster:
         self.processes: dict[tuple[str, str], Process] = {}
         self._manifests: dict[tuple[str, str], dict[str, str]] = {}
         self._versions: dict[tuple[str, str], str] = {}
+        self._placed: dict[str, str] = {}
         self._ports: dict[tuple[str, str, str], int] = {}
         self._short: Path | None = None
         shared = dict((plan.kubelet or {}).get("featureGates", {}))
@@ -381,6 +382,27 @@ class Cluster:
             fresh = folder.parent / f".{component}.yaml"
             fresh.write_text(self._manifests[node, component]["text"], encoding="utf-8")
             fresh.rename(folder / f"{component}.yaml")
+            self._placed[self._manifests[node, component]["text"]] = self._manifests[node, component][
+                "version"
+            ]
+
+    def obey_manifests(self, node: str) -> list[str]:
+        """Restart the real processes whose manifest in the node's folder is another now, as its kubelet would.
+
+        Only manifests that were in place before are known; the names of the changed components are returned. Raises
+        ComponentError when one does not start.
+        """
+        folder = self.node_dir(node) / "etc" / "kubernetes" / "manifests"
+        changed = []
+        for component in CONTROL_PLANE:
+            text = (folder / f"{component}.yaml").read_text(encoding="utf-8")
+            if text == self._manifests[node, component]["text"]:
+                continue
+            self._manifests[node, component] = {"version": self._placed[text], "text": text}
+            changed.append(component)
+            if node in self.running[component]:
+                self.restart_instance(component, node)
+        return changed
 
     def wait_mirror_pods(
         self, node: str, components: Iterable[str] = CONTROL_PLANE, timeout: float = 120

@@ -34,9 +34,10 @@ def configuration(*, removed_gate: bool) -> dict[str, Any]:
 
 
 def plan(version: str, *, audit: bool = False) -> Plan:
-    """The scene's nodes. One etcd, apiserver, controller manager and scheduler run for three of each."""
+    """The scene's nodes. Three etcd members run; one apiserver, controller manager and scheduler for three of each."""
     return Plan(
         version=version,
+        running={"etcd": ["cp-1", "cp-2", "cp-3"]},
         nodes=[
             control_plane("cp-1"),
             control_plane("cp-2"),
