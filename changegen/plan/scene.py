@@ -504,11 +504,14 @@ class Scene:
 
     @cached_property
     def bare_pods(self) -> tuple[PodUse, ...]:
-        """Pods without a controller, which nothing makes again."""
+        """Pods on a node without a controller, which nothing makes again; a drain leaves those that wait for a node."""
         return tuple(
             pod
             for pod in self.snapshot.pods
-            if pod.owner is None and not self.is_static(pod) and pod.phase not in ("Succeeded", "Failed")
+            if pod.node
+            and pod.owner is None
+            and not self.is_static(pod)
+            and pod.phase not in ("Succeeded", "Failed")
         )
 
     @cached_property

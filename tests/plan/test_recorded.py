@@ -136,7 +136,10 @@ def test_drains_say_what_they_meet() -> None:
     order = [s.nodes[0] for s in ticket().steps if s.phase == "nodes"]
     assert order == ["cp-1", "cp-2", "cp-3", "cpu-1", "gpu-1", "gpu-2", "gpu-3", "old-gpu-1"]
     people = step("Settle with the owners")
-    assert "kubectl -n ml get pod net-app -o yaml > pod-ml-net-app.yaml" in texts(people)
+    saved = [text for text in texts(people).splitlines() if text.endswith("> pod-ml-net-app.yaml")]
+    # Made again with its node's name it would pass the scheduler by.
+    assert len(saved) == 1 and "/^  nodeName:/d" in saved[0]
+    assert "too-big" not in texts(people)
     codes = {f.code for f in ticket().findings if f.id in people.findings}
     assert {"CG-PDB-001", "CG-CAP-001", "CG-DRAIN-002"} <= codes
 

@@ -185,7 +185,7 @@ def _addon_go_on(hop: HopPlan, *, kubeadm: bool) -> str:
 
 
 def _bare(scene: Scene) -> list[StepDraft]:
-    pods = [pod for pod in scene.bare_pods if not pod.node or pod.node in scene.pending_nodes]
+    pods = [pod for pod in scene.bare_pods if pod.node in scene.pending_nodes]
     if not pods or scene.distribution.nodes == "by-control-plane":
         return []
     commands = [

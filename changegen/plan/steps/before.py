@@ -269,7 +269,7 @@ def _people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> l
         ]
     drains = [scene.drain_of(name) for name in scene.pending_nodes] if hop is not None else []
     budgets = sorted({budget for drain in drains for budget in drain.budgets})
-    bare = [pod for pod in scene.bare_pods if pod.node in {drain.node for drain in drains} or not pod.node]
+    bare = [pod for pod in scene.bare_pods if pod.node in {drain.node for drain in drains}]
     if not concerned and not budgets and not bare:
         return []
     commands = []
@@ -287,9 +287,11 @@ def _people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> l
                 nodes=names(where),
             )
         )
+    # With its node's name in it the Pod would pass the scheduler by, and its claim would never be allocated.
+    kept = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
     commands += [
         command(
-            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml > {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}"
+            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {kept} > {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}"
         )
         for pod in bare
     ]
