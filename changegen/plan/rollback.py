@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from changegen.assess.context import VersionWish
+from changegen.facts import command as fact_command
 from changegen.i18n import tr
 from changegen.model.snapshot import DisruptionBudget
 from changegen.model.ticket import Command, Verdict
@@ -29,6 +30,7 @@ __all__ = [
     "Judgement",
     "driver_verdict",
     "etcd_verdict",
+    "extended_verdict",
     "make_rollback",
     "min_compat_verdict",
     "rules_verdict",
@@ -154,6 +156,36 @@ def rules_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
     )
 
 
+def extended_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
+    """Whether Pods that ask for an extended resource of a DeviceClass find devices again in the older minor.
+
+    The scheduler makes their claims with the gate DRAExtendedResource alone; Pods that run keep what they have. (Run on
+    1.36.3: with the gate off a new Pod stays Pending.)
+    """
+    resources = sorted({item.extended_resource_name for item in scene.snapshot.device_classes} - {""})
+    if not resources:
+        return None
+    older, shown = minor_of(hop.today) or "", ", ".join(resources)
+    states = scene.context.gate_states(
+        "DRAExtendedResource", ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+    )
+    if states and all(state.value is True for state in states):
+        return Judgement(
+            verdict="reversible",
+            why=tr("{older} makes claims for {resources} as it does today.", older=older, resources=shown),
+        )
+    return Judgement(
+        verdict="reversible",
+        why=tr("Pods that run keep their devices ({resources}).", resources=shown),
+        lost=tr(
+            "In {older} the gate DRAExtendedResource is not known to be on everywhere: Pods that are made after the way back "
+            "get {resources} from device plugins only, and wait where there is none.",
+            older=older,
+            resources=shown,
+        ),
+    )
+
+
 def min_compat_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
     """Raised to the binary's own minor, kube-apiserver may write what the minor before cannot read."""
     configured = set()
@@ -230,6 +262,7 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
         backs += _config(scene, hop)
         backs += _etcd(scene, hops)
         backs += _rules(scene, hop)
+        backs += _extended(scene, hop)
         backs += _packages(scene, hops[0])
         backs += _stored(scene, hop)
         backs += _owners(scene)
@@ -654,6 +687,26 @@ def _rules(scene: Scene, hop: HopPlan) -> list[BackDraft]:
             lost=judged.lost,
             minutes=2,
             undoes=["settle"],
+        )
+    ]
+
+
+def _extended(scene: Scene, hop: HopPlan) -> list[BackDraft]:
+    judged = extended_verdict(scene, hop)
+    if judged is None:
+        return []
+    return [
+        BackDraft(
+            key="back:extended",
+            what=tr("Pods that get devices by an extended resource"),
+            to=tr("{n} such Pods", n=sum(1 for pod in scene.snapshot.pods if pod.extended_mappings)),
+            commands=[Command(text=fact_command("pods.mapped", {}), where=KUBECTL)],
+            verdict=judged.verdict,
+            until=judged.until,
+            why=judged.why,
+            lost=judged.lost,
+            minutes=2,
+            undoes=[],
         )
     ]
 

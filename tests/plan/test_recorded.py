@@ -138,7 +138,8 @@ def test_drains_say_what_they_meet() -> None:
     people = step("Settle with the owners")
     saved = [text for text in texts(people).splitlines() if text.endswith("> pod-ml-net-app.yaml")]
     # Made again with its node's name it would pass the scheduler by.
-    assert len(saved) == 1 and "/^  nodeName:/d" in saved[0]
+    assert len(saved) == 1
+    assert "/^  nodeName:/d" in saved[0]
     assert "too-big" not in texts(people)
     codes = {f.code for f in ticket().findings if f.id in people.findings}
     assert {"CG-PDB-001", "CG-CAP-001", "CG-DRAIN-002"} <= codes

@@ -7,7 +7,13 @@ import pytest
 
 from changegen import kubedata
 from changegen.model.snapshot import Component, ConfigFact, Snapshot, StoredObjects
-from changegen.plan.rollback import driver_verdict, etcd_verdict, min_compat_verdict, rules_verdict
+from changegen.plan.rollback import (
+    driver_verdict,
+    etcd_verdict,
+    extended_verdict,
+    min_compat_verdict,
+    rules_verdict,
+)
 from changegen.plan.scene import Member, Scene
 from tests.plan.build import dra_profile, plan, recorded, to
 
@@ -81,6 +87,27 @@ def test_rules_work_in_the_older_minor_only_with_their_gate_and_api() -> None:
     assert "in /flagz only" in lost(everywhere=True, configured=False)
     none = scene(replace(recorded("before"), taint_rules=()))
     assert rules_verdict(none, none.hops[-1]) is None
+
+
+def test_extended_resources_need_their_gate_in_the_older_minor() -> None:
+    today = recorded("before")
+    on = scene(today)
+    judged = extended_verdict(on, on.hops[-1])
+    assert judged is not None
+    assert (judged.verdict, judged.lost) == ("reversible", "")
+    off = [
+        replace(item, feature_gates={"DRAExtendedResource": False})
+        if item.component == "kube-scheduler"
+        else item
+        for item in today.components
+    ]
+    made = scene(replace(today, components=tuple(off)))
+    judged = extended_verdict(made, made.hops[-1])
+    assert judged is not None
+    assert judged.verdict == "reversible"
+    assert "example.com/gpu from device plugins only" in judged.lost
+    none = scene(replace(today, device_classes=()))
+    assert extended_verdict(none, none.hops[-1]) is None
 
 
 def with_min_compat(value: str) -> Snapshot:
