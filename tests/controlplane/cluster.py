@@ -247,9 +247,12 @@ class Cluster:
 
     # Certificates and kubeconfigs
 
-    def _config_file(self, node: str, version: str, *, local_pki: bool) -> Path:
-        configuration = kubeadm.merged(self.configuration, self.nodes[node].configuration)
-        if len(self.running["etcd"]) > 1 and node in self.running["etcd"]:
+    def _config_file(self, node: str, version: str, *, local_pki: bool = False, shared: bool = False) -> Path:
+        """kubeadm's configuration of a node; ``shared`` is what all nodes have in common, as kubeadm uploads it."""
+        configuration = dict(self.configuration)
+        if not shared:
+            configuration = kubeadm.merged(configuration, self.nodes[node].configuration)
+        if not shared and len(self.running["etcd"]) > 1 and node in self.running["etcd"]:
             configuration = kubeadm.merged(configuration, self._etcd_peers(configuration))
         if local_pki:
             # Quick keys: RSA takes seconds a certificate on a busy machine.
@@ -261,7 +264,11 @@ class Cluster:
         text = kubeadm.documents(
             version, node, self.address(node), configuration, self.plan.kubelet, self.plan.proxy
         )
-        path = self.root / "kubeadm" / f"{node}-{version}{'-pki' if local_pki else ''}.yaml"
+        path = (
+            self.root
+            / "kubeadm"
+            / f"{node}-{version}{'-pki' if local_pki else '-shared' if shared else ''}.yaml"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
@@ -638,7 +645,7 @@ class Cluster:
     def allow_joining(self, version: str | None = None) -> None:
         """kubeadm init phase bootstrap-token: a token, and the roles of joining nodes and of the apiserver at kubelets."""
         chosen = version or self.version
-        config = self._config_file(self.plan.control_planes[0].name, chosen, local_pki=False)
+        config = self._config_file(self.plan.control_planes[0].name, chosen, shared=True)
         kubeadm.run(
             self.binaries(chosen),
             *("init", "phase", "bootstrap-token", "--skip-token-print"),
@@ -648,7 +655,7 @@ class Cluster:
     def upload_configuration(self, version: str | None = None) -> None:
         """kubeadm init phase upload-config all: kubeadm-config and kubelet-config."""
         chosen = version or self.version
-        config = self._config_file(self.plan.control_planes[0].name, chosen, local_pki=False)
+        config = self._config_file(self.plan.control_planes[0].name, chosen, shared=True)
         for phase in ("kubeadm", "kubelet"):
             kubeadm.run(
                 self.binaries(chosen),
@@ -659,7 +666,7 @@ class Cluster:
     def install_addons(self, version: str | None = None) -> None:
         """kubeadm init phase addon all: kube-proxy and CoreDNS."""
         chosen = version or self.version
-        config = self._config_file(self.plan.control_planes[0].name, chosen, local_pki=False)
+        config = self._config_file(self.plan.control_planes[0].name, chosen, shared=True)
         kubeadm.run(
             self.binaries(chosen),
             *("init", "phase", "addon", "all"),

@@ -1,38 +1,128 @@
-"""A whole change, from the ticket to the closing report, on a real cluster."""
+"""A whole change and its way back on a real cluster, done as the ticket's own steps say."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from tests.controlplane import scene
+from changegen.facts import FACTS
+from changegen.model.snapshot import Snapshot
+from changegen.model.ticket import Check, Ticket
+from changegen.verify import judge
+from tests.controlplane import dra, scene
 from tests.controlplane.cluster import Cluster, ComponentError, Plan
 from tests.controlplane.conftest import need
+from tests.controlplane.operator import Operator, table
+from tests.controlplane.process import wait_for
 from tests.controlplane.user import changegen
 
 OLD, NEW = "1.36.3", "1.37.2"
+PAGE = Path(__file__).parents[2] / "docs" / "commands-run.md"
+GPU_NODES = ("gpu-1", "gpu-2", "gpu-3")
 
 
 @dataclass
 class Change:
     """The ticket, what each stage of the change was verified to be, and what happened on the way."""
 
+    cluster: Cluster
+    folder: Path
+    hands: Operator
     ticket: dict[str, Any]
-    forgotten: str
-    remedied: dict[str, str]
-    reports: dict[str, dict[str, Any]]
-    codes: dict[str, int]
+    forgotten: str = ""
+    remedied: dict[str, str] = field(default_factory=dict)
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    unequal: dict[str, list[str]] = field(default_factory=dict)
+    """Stage → checks whose printed command says something else than the snapshot."""
+    unexpected: list[str] = field(default_factory=list)
+    """Checks whose printed command does not give the expected value after the change."""
+    etcd: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Moment → what the ticket of that moment says of etcd's way back."""
+    went_back: dict[str, bool] = field(default_factory=dict)
+    """Moment → whether a member really came up in the older etcd."""
+    rules_after: dict[str, Any] = field(default_factory=dict)
+    mapped_after: bool = False
+    back: str = ""
 
     def failed(self, stage: str) -> set[str]:
         """The titles of the checks that fail in a stage."""
         report = self.reports[stage]
         titles = {check["id"]: check["title"] for check in report["checks"]}
         return {titles[result["id"]] for result in report["results"] if result["result"] == "fail"}
+
+    def steps(self, *phases: str) -> list[dict[str, Any]]:
+        return [step for step in self.ticket["steps"] if step["phase"] in phases]
+
+    def way_back(self, word: str, ticket: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The step back whose commands or subject name ``word``."""
+        found = [
+            step
+            for step in (ticket or self.ticket)["rollback"]
+            if word in step["what"] or any(word in command["text"] for command in step["commands"])
+        ]
+        assert found, word
+        return dict(found[0])
+
+    def etcd_verdict(self, moment: str) -> None:
+        output = self.folder / f"{moment}.ticket.json"
+        self.new_ticket(output)
+        self.etcd[moment] = self.way_back("etcd, member", json.loads(output.read_text(encoding="utf-8")))
+
+    def new_ticket(self, output: Path) -> None:
+        changegen("ticket", "--to", NEW, "-o", output, kubeconfig=self.cluster.admin_kubeconfig)
+
+    def verify(self, stage: str) -> None:
+        output = self.folder / f"{stage}.json"
+        done = changegen(
+            *("verify", self.folder / "ticket.json", "-o", output),
+            kubeconfig=self.cluster.admin_kubeconfig,
+            expect=None,
+        )
+        self.codes[stage] = done.returncode
+        self.reports[stage] = json.loads(output.read_text(encoding="utf-8"))
+
+    def paste(self, stage: str) -> None:
+        """Run the command of every check as printed, and hold what it says against the snapshot's value."""
+        output = self.folder / f"{stage}.snapshot.json"
+        changegen("snapshot", "-o", output, kubeconfig=self.cluster.admin_kubeconfig)
+        snapshot = msgspec.json.decode(output.read_bytes(), type=Snapshot)
+        checks = msgspec.convert(self.ticket["checks"], tuple[Check, ...])
+        self.unequal[stage] = []
+        for check in checks:
+            said = self.hands.run(
+                "checklist", {"text": check.command, "where": "any machine with kubectl", "runs": "read"}
+            )
+            if check.query is None or self.hands.lines[-1].how != "run":
+                continue
+            fact = FACTS[check.query.fact]
+            printed = fact.parse(said, check.query.args)
+            seen = fact.evaluate(snapshot, check.query.args)
+            if (printed.known, printed.value) != (seen.known, seen.value):
+                self.unequal[stage].append(f"{check.title}: {printed} and {seen}")
+            if stage == "after" and judge(check, printed)[0] != "pass":
+                self.unexpected.append(f"{check.title}: {judge(check, printed)}")
+
+    def member_back(self, node: str, moment: str, step: Mapping[str, Any]) -> None:
+        """Take one etcd member back as a step back says, and then forward again."""
+        command = next(entry for entry in step["commands"] if entry["where"] == node)
+        try:
+            self.hands.run("way back", command)
+            self.went_back[moment] = True
+        except ComponentError:
+            self.went_back[moment] = False
+        self.cluster.stop_instance("etcd", node)
+        self.cluster.write_manifests(node, NEW)
+        self.cluster.place_manifests(node, ["etcd"])
+        self.cluster.start_instance("etcd", node)
 
 
 @pytest.fixture(scope="module")
@@ -41,55 +131,132 @@ def change(start_cluster: Callable[[Plan], Cluster], tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("change")
     cluster = start_cluster(scene.plan(OLD))
     scene.populate(cluster)
+    hands = Operator(cluster, folder, OLD, NEW)
     ticket = folder / "ticket.json"
-    changegen("ticket", "--to", NEW, "-o", ticket, kubeconfig=cluster.admin_kubeconfig)
-    result = Change(json.loads(ticket.read_text(encoding="utf-8")), "", {}, {}, {})
+    result = Change(cluster, folder, hands, {})
+    result.new_ticket(ticket)
+    result.ticket = json.loads(ticket.read_text(encoding="utf-8"))
+    result.etcd["before"] = result.way_back("etcd, member")
 
-    def verify(stage: str) -> None:
-        output = folder / f"{stage}.json"
-        done = changegen("verify", ticket, "-o", output, kubeconfig=cluster.admin_kubeconfig, expect=None)
-        result.codes[stage] = done.returncode
-        result.reports[stage] = json.loads(output.read_text(encoding="utf-8"))
+    result.verify("before")
+    result.paste("before")
 
-    verify("before")
-
-    first, *others = [node.name for node in cluster.plan.control_planes]
+    # Without the remedy: the gate stops the new apiserver.
+    first, second, third = (node.name for node in cluster.plan.control_planes)
     with pytest.raises(ComponentError) as stopped:
         cluster.upgrade_node(first, NEW)
     result.forgotten = stopped.value.log
     cluster.stop_instance("kube-apiserver", first)
+    for component in ("etcd", "kube-apiserver"):
+        cluster.stop_instance(component, first)
     cluster.write_manifests(first, OLD)
-    cluster.start_instance("kube-apiserver", first)
+    for component in ("etcd", "kube-apiserver"):
+        cluster.place_manifests(first, [component])
+        cluster.start_instance(component, first)
+    cluster.wait_mirror_pods(first)
 
-    # The remedy as the ticket prints it, and then kubeadm's way with what it left in kubeadm-config.
-    blocker = next(finding for finding in result.ticket["findings"] if finding["severity"] == "blocking")
-    for step in result.ticket["steps"]:
-        if step["id"] in blocker["remedy"]:
-            for command in step["commands"]:
-                done = cluster.shell(command["text"])
-                # kubectl diff says 1 when it shows a difference.
-                assert done.returncode == 0 or (command["runs"] == "read" and done.returncode == 1), done
+    # The attempt restarted etcd and the apiserver: the first step would name that against an older reading.
+    changegen("snapshot", "-o", folder / "input.json", kubeconfig=cluster.admin_kubeconfig)
+    env = {"TICKET_INPUT": str(folder / "input.json")}
+    for step in result.steps("before"):
+        hands.step(step, env=env)
     stored = cluster.api.get("/api/v1/namespaces/kube-system/configmaps/kubeadm-config")
     configuration = yaml.safe_load(stored["data"]["ClusterConfiguration"])
     result.remedied = {
         argument["name"]: argument["value"] for argument in configuration["apiServer"]["extraArgs"]
     }
-    cluster.upgrade_node(
-        first, NEW, {key: configuration[key] for key in scene.configuration(removed_gate=True)}
+    # What the ticket leaves to the owner: the budget that would make the drain hang.
+    cluster.kubectl(
+        *("-n", "ml", "patch", "poddisruptionbudget", "train", "--type=merge", "-p"),
+        '{"spec":{"minAvailable":0}}',
     )
-    verify("half way")
 
-    for node in others:
-        cluster.upgrade_node(node, NEW)
-    cluster.finish_upgrade(NEW)
-    cluster.upgrade_kubelets(NEW)
-    scene.wait_running(cluster, "ml", {"train": 3, "legacy-infer": 2})
-    scene.wait_settled(cluster)
-    verify("after")
+    on_masters = {step["nodes"][0]: step for step in result.steps("control-plane") if step["nodes"]}
+    hands.step(on_masters[first])
+    result.verify("half way")
+    hands.step(on_masters[second])
+    result.etcd_verdict("one member left")
+    result.member_back(second, "one member left", result.etcd["before"])
+    cluster.wait_mirror_pods(second)
+    hands.step(on_masters[third])
+    for step in result.steps("nodes", "drivers", "after"):
+        if not any("changegen verify" in command["text"] for command in step["commands"]):
+            hands.step(step)
+    cluster.wait_nodes_ready()
+    hands.step(result.way_back("poddisruptionbudget"))
+    settle(cluster)
+    result.verify("after")
+    result.paste("after")
+    for command in (entry for step in result.steps("after") for entry in step["commands"]):
+        if "changegen verify" in command["text"]:
+            hands.run("after", command)
 
     cluster.kubectl("taint", "node", "cpu-1", "example.com/surprise=true:NoSchedule")
-    verify("tampered")
+    result.verify("tampered")
+    cluster.kubectl("taint", "node", "cpu-1", "example.com/surprise-")
+    go_back(result)
     return result
+
+
+def settle(cluster: Cluster) -> None:
+    """Wait for the workloads, and report as the network driver does for a Pod that was made again."""
+    scene.wait_running(cluster, "ml", {"train": 3, "legacy-infer": 2})
+    dra.allocated(cluster.api, "ml", "nic-claim")
+    dra.running(cluster.api, "ml", "net-app")
+    dra.Driver(cluster.api, "dra.net").report_status(
+        "ml",
+        "nic-claim",
+        network={"interfaceName": "eth1", "ips": ["10.9.8.7/24"], "hardwareAddress": "02:42:ac:11:00:02"},
+    )
+    scene.wait_settled(cluster)
+
+
+def go_back(change: Change) -> None:
+    """The steps back of the ticket, in its order: nodes, add-ons, control plane, configuration, etcd."""
+    cluster, hands = change.cluster, change.hands
+    kubelets = change.way_back("kubelet of")
+    # Their owner again: net-app has no controller, and the budget allows nothing.
+    cluster.kubectl(
+        *("-n", "ml", "patch", "poddisruptionbudget", "train", "--type=merge", "-p"),
+        '{"spec":{"minAvailable":0}}',
+    )
+    cluster.kubectl("-n", "ml", "delete", "pod", "net-app", "--wait=true", "--grace-period=1")
+    for node in cluster.nodes:
+        hands.step(kubelets, env={"NODE": node}, node=node)
+    cluster.wait_nodes_ready()
+    hands.step(change.way_back("set image"))
+    hands.step(change.way_back("kube-scheduler.yaml"))
+    for master in cluster.plan.control_planes:
+        cluster.wait_mirror_pods(master.name)
+    cluster.version = OLD
+    hands.step(change.way_back("kubectl replace"))
+    change.back = cluster.api.get("/version")["gitVersion"]
+
+    change.etcd_verdict("all members are new")
+    step = change.etcd["before"]
+    change.member_back("cp-3", "all members are new", step)
+    downgrade = change.way_back("downgrade enable")
+    for command in downgrade["commands"]:
+        if "cp " in command["text"]:
+            wait_for("storage version 3.6", lambda: storage_versions(cluster) == {"3.6.0"})
+        hands.run("way back", command)
+    change.went_back["after the downgrade"] = all(
+        cluster.component_version("etcd", node) == OLD for node in cluster.running["etcd"]
+    )
+    change.rules_after = json.loads(hands.step(change.way_back("/devicetaintrules")))
+    hands.step(change.way_back("poddisruptionbudget"))
+    for part in change.ticket["rollback"]:
+        for command in part["commands"]:
+            if hands.fate(command["text"])[0] == "not run":
+                hands.run("way back", command)
+    scene.wait_running(cluster, "ml", {"train": 3, "legacy-infer": 2})
+    pods = cluster.api.items("/api/v1/namespaces/ml/pods?labelSelector=app%3Dtrain")
+    change.mapped_after = all(pod["status"].get("extendedResourceClaimStatus") for pod in pods)
+
+
+def storage_versions(cluster: Cluster) -> set[str]:
+    answer = json.loads(cluster.etcdctl("endpoint", "status", "-w", "json"))
+    return {str(member["Status"].get("storageVersion")) for member in answer}
 
 
 def test_the_ticket_forecasts_the_very_words_of_the_component(change: Change) -> None:
@@ -105,6 +272,24 @@ def test_the_printed_remedy_takes_out_the_gate_and_nothing_else(change: Change) 
         "feature-gates": "DRADeviceTaintRules=true",
         "runtime-config": "resource.k8s.io/v1beta2=true",
     }
+
+
+def test_printed_commands_do_what_they_say(change: Change) -> None:
+    assert change.hands.failed == []
+
+
+def test_printed_commands_give_the_values_of_the_checks(change: Change) -> None:
+    assert change.unequal == {"before": [], "after": []}
+    assert change.unexpected == []
+    ran = [line for line in change.hands.lines if line.part == "checklist" and line.how == "run"]
+    assert len(ran) > 60
+
+
+def test_the_page_of_commands_is_true(change: Change) -> None:
+    text = table(change.hands.lines)
+    if os.environ.get("CHANGEGEN_UPDATE_DOCS"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text, "CHANGEGEN_UPDATE_DOCS=1 makes the page anew"
 
 
 def test_nothing_is_green_before_the_change_is_done(change: Change) -> None:
@@ -135,3 +320,35 @@ def test_an_unplanned_change_is_named(change: Change) -> None:
     assert len(fresh) == 1
     assert "cpu-1" in json.dumps(fresh)
     assert "example.com/surprise" in json.dumps(fresh)
+
+
+def test_the_verdicts_on_etcd_are_what_happens(change: Change) -> None:
+    verdicts = {moment: (step["verdict"], step["until"]) for moment, step in change.etcd.items()}
+    until = "the last member, on cp-3, runs 3.7"
+    assert verdicts == {
+        "before": ("reversible-until", until),
+        "one member left": ("reversible-until", until),
+        "all members are new": ("one-way", ""),
+    }
+    assert change.went_back["one member left"]
+    assert not change.went_back["all members are new"]
+    assert change.way_back("downgrade enable")["verdict"] == "reversible"
+    assert change.went_back["after the downgrade"]
+
+
+def test_the_control_plane_goes_back_as_the_ticket_says(change: Change) -> None:
+    assert change.way_back("kube-scheduler.yaml")["verdict"] == "reversible"
+    assert change.back == f"v{OLD}"
+
+
+def test_taint_rules_are_served_again_where_the_manifests_say_so(change: Change) -> None:
+    assert change.way_back("/devicetaintrules")["verdict"] == "reversible"
+    assert [rule["metadata"]["name"] for rule in change.rules_after["items"]] == ["maint-gpu-3"]
+
+
+def test_pods_of_extended_resources_are_placed_in_the_older_minor(change: Change) -> None:
+    assert change.mapped_after
+
+
+def test_the_ticket_that_is_read_again_is_the_one_that_was_made(change: Change) -> None:
+    msgspec.convert(change.ticket, Ticket)

@@ -1,0 +1,227 @@
+"""Does what a ticket says: runs its commands as printed, and stands in for those that need a real machine.
+
+On a node ``/etc/kubernetes``, ``/var/lib`` and ``/var/backups`` are the files of the node's folder, and the addresses
+that manifests name are those of the real processes. ``kubeadm upgrade`` and a restart of the kubelet are done by the
+cluster's own means, since no node here is a machine; static Pods that a command changed are obeyed as a kubelet would.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from tests.controlplane.cluster import Cluster
+
+How = Literal["run", "stand-in", "not run"]
+
+_HOMES = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet", "/var/backups")
+
+_NOT_RUN = (
+    (r"\bkubectl\b.* exec ", "nothing runs in the containers of a hollow node"),
+    (r"\bapt-get\b|/etc/apt/|\bdnf\b|/etc/yum", "changes the packages of an operating system"),
+    (r"\bkubeadm config images pull\b", "needs a container runtime and a registry"),
+    (r"\bkubeadm upgrade (plan|diff)\b", "reads the machine's own /etc/kubernetes; see kubeadm-plan.md"),
+    (
+        r"\betcdutl snapshot restore\b|\bmv /var/lib/etcd|\bmv /etc/kubernetes",
+        "the last resort, which replaces all data",
+    ),
+    (
+        r"manifests-before\S*/etcd\.yaml \S*manifests-before\S*/kube-apiserver\.yaml",
+        "the last resort, which replaces all data",
+    ),
+)
+_STAND_IN = (
+    (r"\bkubeadm upgrade (apply|node)\b", "its order and its manifests, with the real processes restarted"),
+    (r"\bsystemctl restart kubelet\b", "the hollow kubelet is restarted in the version of the step"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One command of a ticket, and what became of it."""
+
+    part: str
+    where: str
+    text: str
+    how: How
+    why: str = ""
+
+
+@dataclass
+class Operator:
+    """A pair of hands with the ticket; ``folder`` is the directory of the machine with kubectl."""
+
+    cluster: Cluster
+    folder: Path
+    old: str
+    new: str
+    lines: list[Line] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Commands that were run as printed and failed, with their words."""
+    kubelet: dict[str, str] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        tools = self.folder / "bin"
+        tools.mkdir(parents=True, exist_ok=True)
+        self._tool("sudo", 'exec "$@"')
+        self._tool("changegen", f'exec {shlex.quote(sys.executable)} -m changegen "$@"')
+        for node in self.cluster.nodes:
+            home = self.cluster.node_dir(node) / "var" / "lib" / "kubelet"
+            home.mkdir(parents=True, exist_ok=True)
+            (home / "config.yaml").write_text("kind: KubeletConfiguration\n", encoding="utf-8")
+            (home / "kubeadm-flags.env").write_text("", encoding="utf-8")
+            (home.parent.parent / "backups").mkdir(exist_ok=True)
+
+    def _tool(self, name: str, line: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def fate(self, text: str) -> tuple[How, str]:
+        """Whether a command runs here as printed, and why not."""
+        for pattern, why in _NOT_RUN:
+            if re.search(pattern, text):
+                return "not run", why
+        for pattern, why in _STAND_IN:
+            if re.search(pattern, text):
+                return "stand-in", why
+        for address in re.findall(r"--server=https://(10\.0\.0\.\d+):6443", text):
+            node = self._node_of(address)
+            if node not in self.cluster.running["kube-apiserver"]:
+                return "not run", "no apiserver of its own runs for this node"
+        if not text.strip():
+            return "not run", "it is empty"
+        return "run", ""
+
+    def _node_of(self, address: str) -> str:
+        return next(node for node in self.cluster.nodes if self.cluster.address(node) == address)
+
+    def located(self, text: str, where: str) -> str:
+        """The command with this machine's addresses and, on a node, its files."""
+        for node in self.cluster.running["kube-apiserver"]:
+            text = text.replace(f"https://{self.cluster.address(node)}:6443", self.cluster.server(node))
+        for node in self.cluster.running["etcd"]:
+            member = f"127.0.0.1:{self.cluster.port('etcd', node, 'client')}"
+            text = text.replace(f"{self.cluster.address(node)}:2379", member)
+            if node == where:
+                text = text.replace("127.0.0.1:2379", member)
+        if where in self.cluster.nodes:
+            home = self.cluster.node_dir(where)
+            for path in _HOMES:
+                text = re.sub(rf"(?<![\w/]){re.escape(path)}(?=[/ ]|$)", f"{home}{path}", text)
+        return text
+
+    def run(
+        self, part: str, command: Mapping[str, Any], *, env: Mapping[str, str] | None = None, node: str = ""
+    ) -> str:
+        """Run one command and return what it printed; a failure is kept in ``failed``."""
+        text, where = str(command["text"]), node if command["where"] == "the node" else str(command["where"])
+        how, why = self.fate(text)
+        self.lines.append(Line(part=part, where=str(command["where"]), text=text, how=how, why=why))
+        if how == "stand-in":
+            self._stand_in(text, where)
+            return ""
+        if how == "not run":
+            if package := re.search(r"kubelet='([\d.]+)-", text):
+                self.kubelet[where] = package[1]
+            return ""
+        return self.shell(text, where, env=env, differs=command.get("runs") == "read")
+
+    def shell(
+        self, text: str, where: str = "", *, env: Mapping[str, str] | None = None, differs: bool = False
+    ) -> str:
+        """Run a line by a shell, as on ``where``; ``kubectl diff`` may exit with 1, since it then shows a difference."""
+        bin_ = self.folder / "bin"
+        version = self.cluster.component_version("kube-apiserver", self.cluster.running["kube-apiserver"][0])
+        path = f"{bin_}:{self.cluster.env(version)['PATH']}"
+        root = str(Path(__file__).resolve().parents[2])
+        done = self.cluster.run(
+            *("/bin/sh", "-c", f"cd {shlex.quote(str(self.folder))}; {self.located(text, where)}"),
+            check=False,
+            timeout=180,
+            env={"PATH": path, "PYTHONPATH": root, "NO_COLOR": "1", **(env or {})},
+        )
+        fine = done.returncode == 0 or (differs and "kubectl diff" in text and done.returncode == 1)
+        if not fine:
+            self.failed.append(f"{text}: exit {done.returncode}: {(done.stderr or done.stdout)[-400:]}")
+        if where in self.cluster.nodes and "/etc/kubernetes/manifests/" in text:
+            self.cluster.obey_manifests(where)
+        return done.stdout
+
+    def _stand_in(self, text: str, where: str) -> None:
+        if "kubelet" in text:
+            version = self.kubelet.get(where, self.new)
+            self.cluster.restart_kubelet(where, version=version, wait=False)
+        elif "addon" in text:
+            self.cluster.finish_upgrade(self.new)
+        elif self.cluster.nodes[where].control_plane and where not in self.done:
+            self.done.add(where)
+            stored = self.cluster.api.get("/api/v1/namespaces/kube-system/configmaps/kubeadm-config")
+            configuration = yaml.safe_load(stored["data"]["ClusterConfiguration"])
+            kept = ("clusterName", "apiServer", "controllerManager", "scheduler")
+            chosen = {key: configuration[key] for key in kept if key in configuration}
+            self.cluster.upgrade_node(where, self.new, chosen)
+            if len(self.done) == len(self.cluster.plan.control_planes):
+                # kubeadm does this in `apply` of the first node, before the others; nothing here depends on it.
+                self.cluster.finish_upgrade(self.new)
+
+    def step(self, step: Mapping[str, Any], *, env: Mapping[str, str] | None = None, node: str = "") -> str:
+        """All commands of a step, or of a step back; returns what the last one printed."""
+        printed = ""
+        for command in step["commands"]:
+            printed = self.run(str(step.get("phase", "way back")), command, env=env, node=node)
+        return printed
+
+
+def table(lines: Iterable[Line]) -> str:
+    """The lines as Markdown, equal commands of several nodes together, without those that run twice."""
+    groups: dict[tuple[str, How, str], list[str]] = {}
+    parts: dict[tuple[str, How, str], list[str]] = {}
+    for line in lines:
+        key = (line.text, line.how, line.why)
+        if line.where not in groups.setdefault(key, []):
+            groups[key].append(line.where)
+        if line.part not in parts.setdefault(key, []):
+            parts[key].append(line.part)
+    counts = {how: sum(1 for key in groups if key[1] == how) for how in ("run", "stand-in", "not run")}
+    out = [
+        "# The commands of a ticket, and which of them the tests run",
+        "",
+        "<!-- Made by tests/controlplane/test_change.py (CHANGEGEN_UPDATE_DOCS=1 rewrites it). Do not edit. -->",
+        "",
+        (
+            "The ticket of the recorded scene (kubeadm, 1.36.3 to 1.37.2) is carried out on a real cluster. "
+            f"Of its {len(groups)} different commands {counts['run']} are run as printed, for "
+            f"{counts['stand-in']} the test does the same by its own means, and {counts['not run']} are not run."
+        ),
+        "",
+    ]
+    titles = {
+        "run": "Run as printed",
+        "stand-in": "Done by other means",
+        "not run": "Not run",
+    }
+    for how, title in titles.items():
+        out += [f"## {title}", ""]
+        by_why: dict[str, list[tuple[str, How, str]]] = {}
+        for key in groups:
+            if key[1] == how:
+                by_why.setdefault(key[2], []).append(key)
+        for why, keys in by_why.items():
+            if why:
+                out += [f"{why[0].upper()}{why[1:]}:", ""]
+            out += ["```sh"]
+            for key in keys:
+                place = ", ".join(where for where in groups[key] if where != "any machine with kubectl")
+                shown = ", ".join(parts[key]) + (f"; on {place}" if place else "")
+                out += [f"# {shown}", key[0]]
+            out += ["```", ""]
+    return "\n".join(out)
