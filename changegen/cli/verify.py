@@ -58,6 +58,15 @@ FORMATS = ("text", "markdown", "html", "pdf", "json", "junit")
     help="What people saw, for checks that no reading fills (YAML or JSON, see docs); it is told as attested.",
 )
 @click.option(
+    "--ticked",
+    "ticked_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The ticket's PDF with boxes of its checklist ticked; a tick is told as attested and never passes.",
+)
+@click.option("--attested-by", default="", metavar="NAME", help="Who ticked the PDF; needed with --ticked.")
+@click.option(
     "--fail-on",
     type=click.Choice(["fail", "unknown", "never"]),
     envvar="CHANGEGEN_FAIL_ON_VERIFY",
@@ -99,6 +108,8 @@ def verify(
     other_cluster: bool,
     approved: str,
     evidence_files: tuple[Path, ...],
+    ticked_files: tuple[Path, ...],
+    attested_by: str,
     fail_on: str,
     lang: str | None,
     templates: tuple[Path, ...],
@@ -121,6 +132,10 @@ def verify(
     said: tuple[Attestation, ...] = tuple(
         item for path in evidence_files for item in read_evidence(path, made)
     )
+    if ticked_files:
+        from changegen.render.attest import read_attestations
+
+        said += tuple(item for path in ticked_files for item in read_attestations(path, made, attested_by))
     after = read_snapshot(paths, cluster)
     results = fill(
         made,
