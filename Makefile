@@ -52,7 +52,7 @@ oracle: $(STAMP) ## compare every gate verdict with started binaries (needs Go; 
 
 test-controlplane: $(STAMP) system ## build the real control plane if needed and test against it (needs Go)
 	@sh tools/go.sh $(BIN)/python -m tests.controlplane build
-	@sh tools/go.sh $(BIN)/pytest -q -m controlplane tests/controlplane
+	@sh tools/go.sh $(BIN)/pytest -q -n 2 --dist loadfile -m controlplane tests/controlplane
 
 wheel: $(STAMP) ## build the wheel, install it into an empty environment, render a ticket from it
 	@sh tools/check_wheel.sh "$(PYTHON)"
