@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane import dra, kubeadm, record
+from tests.controlplane import dra, kubeadm, record, scene
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.kubeadm import CONTROL_PLANE
 from tests.controlplane.process import wait_for
@@ -93,6 +94,58 @@ def test_devices_are_those_that_were_published(scene_cluster: Cluster, live: Map
     nodes = {node["name"]: node for node in live["nodes"]}
     assert nodes["old-gpu-1"]["allocatable"]["example.com/legacy-gpu"] == "4"
     assert not live["unobserved"]
+
+
+def test_configuration_is_what_kubeadm_was_given(scene_cluster: Cluster, live: Mapping[str, Any]) -> None:
+    maps = {item["kind"]: item for item in live["config_maps"]}
+    cluster = maps["kubeadm"]
+    assert (cluster["kubernetes_version"], cluster["cluster_name"]) == ("v1.36.3", "prod-a")
+    given = scene.configuration(removed_gate=True)
+    sections = {
+        "apiServer": "kube-apiserver",
+        "controllerManager": "kube-controller-manager",
+        "scheduler": "kube-scheduler",
+    }
+    for section, component in sections.items():
+        arguments = {entry["name"]: [entry["value"]] for entry in given[section]["extraArgs"]}
+        seen = {flag["name"]: flag["values"] for flag in cluster["component_flags"][component]}
+        assert seen == arguments
+        assert cluster["component_gates"][component]["gates"] == gates(arguments["feature-gates"][0])
+    assert scene_cluster.plan.kubelet is not None
+    assert (
+        maps["kubelet"]["component_gates"]["kubelet"]["gates"] == scene_cluster.plan.kubelet["featureGates"]
+    )
+    assert maps["kube-proxy"]["component_gates"]["kube-proxy"]["gates"] == {}
+
+
+def test_the_answering_apiserver_is_read_as_it_runs(scene_cluster: Cluster, live: Mapping[str, Any]) -> None:
+    assert live["cluster"]["server_version"] == "v1.36.3"
+    assert live["cluster"]["distribution"] == "kubeadm"
+    sources = {item["provenance"]: item for item in live["processes"]}
+    assert sources["flagz"]["flag_gates"]["gates"] == {"DRADeviceTaintRules": True, "SidecarContainers": True}
+    assert sources["flagz"]["runtime_config"] == ["resource.k8s.io/v1beta2=true"]
+    text = scene_cluster.api.text("/metrics")
+    effective = {
+        name: value == "1"
+        for name, value in re.findall(
+            r'^kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)', text, re.MULTILINE
+        )
+    }
+    assert len(effective) > 100
+    assert sources["metric"]["effective_gates"] == effective
+    served = {entry["group_version"] for entry in live["apis"]}
+    groups = scene_cluster.api.get("/apis")["groups"]
+    assert served == {"v1", *(entry["groupVersion"] for group in groups for entry in group["versions"])}
+
+
+def test_taints_are_those_of_the_nodes(scene_cluster: Cluster, live: Mapping[str, Any]) -> None:
+    seen = {
+        node["name"]: {f"{t['key']}={t['value']}:{t['effect']}" for t in node["taints"]}
+        for node in live["nodes"]
+    }
+    for name, node in scene_cluster.nodes.items():
+        master = {"node-role.kubernetes.io/control-plane=:NoSchedule"} if node.control_plane else set()
+        assert seen[name] == {*node.taints, *master}
 
 
 def weaker(full: Any, part: Any, path: str = "") -> Iterator[str]:
@@ -184,6 +237,7 @@ def test_the_printed_rights_suffice_and_nothing_else_is_asked(
     assert read["unobserved"] == []
     assert list(weaker(live["components"], read["components"])) == []
     changegen("rbac", "--configz", "--check", kubeconfig=reader)
+    changegen("ticket", "--to", "1.37.2", "-o", tmp_path / "ticket.json", kubeconfig=reader)
 
     def asked() -> list[dict[str, Any]]:
         return scene_cluster.audit_events(USER)
@@ -238,6 +292,24 @@ def test_each_missing_right_is_reported(
         if not reported:
             silent.append(name)
     assert silent == []
+
+
+def test_a_missing_right_is_no_failure_where_that_is_allowed(
+    scene_cluster: Cluster, rights: list[dict[str, Any]], reader: Path, tmp_path: Path
+) -> None:
+    name, number, position, entry = next(rule for rule in rules(rights) if rule[0].startswith("leases"))
+    scene_cluster.apply(without(rights[number], position, entry))
+    try:
+        assert _forbidden(reader, tmp_path, entry), name
+        ticket = tmp_path / "ticket.json"
+        for code, more in ((4, ()), (0, ("--allow-partial",))):
+            changegen(
+                "snapshot", "--configz", "-o", tmp_path / "s.json", *more, kubeconfig=reader, expect=code
+            )
+            changegen("ticket", "--to", "1.37.2", "-o", ticket, *more, kubeconfig=reader, expect=code)
+        assert any("leases" in line for line in json.loads(ticket.read_text(encoding="utf-8"))["unobserved"])
+    finally:
+        scene_cluster.apply(rights[number])
 
 
 def _forbidden(reader: Path, folder: Path, entry: str) -> bool:
