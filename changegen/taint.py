@@ -587,7 +587,10 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
         "jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{range .status.allocation.devices.results[*]} "
         '{.driver}/{.pool}/{.device}{end}{"\\n"}{end}\''
     )
-    owners = sorted({f"{pod.namespace}/{pod.owner or pod.name}" for pod in blast.evicted})
+    concerned = [
+        pod for pod in blast.pods if pod.outcome in {"evicted", "evicted-later", "spared", "unknown"}
+    ]
+    owners = sorted({f"{pod.namespace}/{pod.owner or pod.name}" for pod in concerned})
 
     def read(text: str) -> Command:
         return Command(text=text, runs="read")
@@ -599,10 +602,16 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
         patch = msgspec.json.encode({"spec": {"taint": {"effect": value}}}).decode()
         return write(f"kubectl patch devicetaintrule {name} --type merge -p '{patch}'")
 
+    # Whatever effect the file has: the first look must not evict anybody.
+    apply = (
+        f"kubectl apply -f {name}.yaml"
+        if rule.effect == "None"
+        else f"sed 's/^    effect: .*/    effect: \"None\"/' {name}.yaml | kubectl apply -f -"
+    )
     return (
         Rollout(
             title=tr("Apply the rule with effect None and read its condition"),
-            commands=(write(f"kubectl apply -f {name}.yaml"), read(condition)),
+            commands=(write(apply), read(condition)),
             go_on=tr(
                 "Condition EvictionInProgress is False with reason NoEffect and says {published} devices selected, {allocated} "
                 "allocated, {pods} Pods",

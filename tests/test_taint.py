@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
 
 import msgspec
@@ -304,6 +306,18 @@ def test_the_rollout_asks_the_owners_before_it_evicts() -> None:
     assert "delete" in steps[3].commands[0].text
     writes = [c for step in steps for c in step.commands if c.runs == "write"]
     assert len(writes) == 4
+
+
+@pytest.mark.parametrize("effect", ["None", "NoSchedule", "NoExecute"])
+def test_the_first_step_never_applies_more_than_none(effect: str) -> None:
+    made = rule(DRIVER, "n1", effect=effect)
+    first = rollout(blast_radius(cluster(), made))[0].commands[0].text
+    applied = rule_yaml(made)
+    if first.startswith("sed"):
+        script = shlex.split(first)[1]
+        _, pattern, replacement, _ = script.split("/")
+        applied = re.sub(pattern, replacement, applied, flags=re.MULTILINE)
+    assert yaml.safe_load(applied)["spec"]["taint"]["effect"] == "None"
 
 
 def test_the_lines_show_devices_pods_and_counts_of_the_rest() -> None:
