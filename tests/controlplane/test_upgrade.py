@@ -260,6 +260,18 @@ def test_rules_and_extended_resources_after_a_way_back(stopped_by_a_gate: Cluste
     obey(cluster, OLD, scene.configuration(removed_gate=True))
     assert cluster.component_version("etcd", "cp-1") == NEW
     assert cluster.api.get("/version")["gitVersion"] == f"v{OLD}"
+    etcd = "/api/v1/namespaces/kube-system/pods/etcd-cp-1"
+
+    def shown() -> bool:
+        pod = cluster.api.find(etcd)
+        return (
+            bool(pod)
+            and ":3.7." in pod["spec"]["containers"][0]["image"]
+            and pod["status"]["phase"] == "Running"
+        )
+
+    # Its kubelet could not tell of the new etcd while the apiserver was away.
+    wait_for("the mirror Pod of the new etcd", shown)
     steps = promises(cluster, tmp_path)
     assert etcd_promise(json.loads((tmp_path / "ticket.json").read_text(encoding="utf-8"))) == ("one-way", "")
     for promised in steps:
