@@ -7,6 +7,7 @@ first in the loader, so that any part can be replaced by a file of the same name
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,20 @@ def _edges(text: str, made: str) -> str:
     return f"{lead}{made}{trail}"
 
 
+_CJK_GAP = re.compile(r"(?<=[。；，：！？、]) +(?=\S)")
+
+
+def _joined(text: str) -> str:
+    """Return text without the spaces that sentences were joined by where the language writes none."""
+    return _CJK_GAP.sub("", text) if current_language().startswith("zh") else text
+
+
 def _md_finalize(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, (Markup, jinja2.Undefined)):
         return value
-    text = str(value)
+    text = _joined(str(value))
     return Markup(_edges(text, esc.markdown(text)))  # noqa: S704  escaped for Markdown just here
 
 
@@ -67,7 +76,7 @@ def _md_block(value: object, language: str = "") -> Markup:
 
 def _md_rich(value: object) -> Markup:
     out: list[str] = []
-    for text, code in esc.rich_parts(str(value)):
+    for text, code in esc.rich_parts(_joined(str(value))):
         out.append(esc.markdown_code(text) if code else _edges(text, esc.markdown(text, starts_line=not out)))
     return Markup("".join(out))  # noqa: S704
 
@@ -84,7 +93,7 @@ def _html_block(value: object, language: str = "") -> Markup:
 
 def _html_rich(value: object) -> Markup:
     out = Markup("")
-    for text, code in esc.rich_parts(esc.visible(str(value))):
+    for text, code in esc.rich_parts(_joined(esc.visible(str(value)))):
         out += Markup("<code>{}</code>").format(text) if code else escape(text)
     return out
 
@@ -93,7 +102,7 @@ def _html_finalize(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return esc.visible(value)
+        return _joined(esc.visible(value))
     return value
 
 
@@ -112,7 +121,7 @@ def _text_same(value: object, language: str = "") -> Markup:
 
 
 def _text_rich(value: object) -> Markup:
-    return Markup(esc.one_line(str(value)).replace("`", ""))  # noqa: S704
+    return Markup(esc.one_line(_joined(str(value))).replace("`", ""))  # noqa: S704
 
 
 def _cap(rows: Sequence[Any], limit: int) -> Sequence[Any]:
