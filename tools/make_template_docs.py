@@ -45,6 +45,19 @@ template can read the values below and change nothing. A value that does not exi
 is escaped for the place that it goes to, Markdown or HTML; names of a cluster are untrusted text and stay text. A PDF is made
 from the HTML templates; nothing is fetched but `data:` URLs.
 
+## Kinds of PDF
+
+| `--pdf` | what it is |
+|---|---|
+| `ua` (default) | tagged for screen readers, PDF/UA-1; the checklist is a form, the ticket's JSON is attached |
+| `archive` | PDF/A-3u for archives, with the same form, tags and attachment |
+| `plain` | tagged, without a claim |
+
+veraPDF 1.28.1 found the English and the Chinese ticket of the recorded upgrade compliant as `ua` and as `archive`, and its closing
+report as `ua` (December 2026, WeasyPrint 70.0, DejaVu, Open Sans and Noto CJK fonts). That was done by hand and is not part of the
+tests: with templates of your own, or other fonts, the kind is a claim until a validator confirms it. Keep headings in order (no
+level left out), give each figure a text, each form field a title.
+
 ## Filters
 
 | filter | what it does |

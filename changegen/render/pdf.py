@@ -20,7 +20,10 @@ from changegen.errors import ChangegenError
 
 PdfProfile = Literal["ua", "archive", "plain"]
 VARIANTS: dict[str, str | None] = {"ua": "pdf/ua-1", "archive": "pdf/a-3u", "plain": None}
-"""``ua``: tagged, claimed PDF/UA-1 · ``archive``: claimed PDF/A-3u with the inputs attached · ``plain``: tagged only."""
+"""``ua``: tagged, PDF/UA-1 · ``archive``: PDF/A-3u, tagged too · ``plain``: tagged only; each with the ticket attached.
+
+docs/templates.md says which files a validator has confirmed; a changed template or another font makes it a claim again.
+"""
 TIME_LIMIT = 600
 """Seconds for the child; a ticket of 300 pages takes about 70."""
 MEMORY_LIMIT = 4 * 1024**3

@@ -23,6 +23,13 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
+def _finish(_document: Any, pdf: Any) -> None:
+    """Say that every form field has its appearance: it has, and PDF/A wants it said (ISO 19005-3, 6.4.1)."""
+    form = pdf.catalog.get("AcroForm")
+    if form is not None:
+        form["NeedAppearances"] = "false"
+
+
 def main() -> None:
     """Read the request, write the PDF."""
     request: dict[str, Any] = json.load(sys.stdin.buffer)
@@ -56,7 +63,7 @@ def main() -> None:
         options["pdf_tags"] = True
     rendered = document.render(**options)
     rendered.metadata.attachments = [*(rendered.metadata.attachments or []), *attachments]
-    sys.stdout.buffer.write(rendered.write_pdf(**options))
+    sys.stdout.buffer.write(rendered.write_pdf(finisher=_finish, **options))
 
 
 if __name__ == "__main__":

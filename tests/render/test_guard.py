@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import re
 
 import pypdf
 import pytest
@@ -104,3 +106,12 @@ def test_every_kind_of_pdf_has_its_mark_its_form_and_the_ticket_inside(profile, 
         assert mark in reader.trailer["/Root"]["/Metadata"].get_data()
     assert list(reader.attachments) == ["ticket.json"]
     assert "check-V-1" in (reader.get_fields() or {})
+    # PDF/A: every field brings its own appearance (ISO 19005-3, 6.4.1).
+    assert reader.trailer["/Root"]["/AcroForm"]["/NeedAppearances"].value is False
+
+
+@pytest.mark.parametrize("value", [sample.ticket(), sample.results()])
+def test_no_level_of_headings_is_left_out(value):
+    levels = [int(n) for n in re.findall(r"<h(\d)", render.render(value, "html").decode())]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))

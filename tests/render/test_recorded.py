@@ -100,7 +100,11 @@ def _parsed(html: str) -> _Html:
 
 def _squeeze(text: str) -> str:
     # A hyphen at the end of a printed line is read back as none.
-    return re.sub(r"[\s\\`*\-\u00ad\ufffe\x02]+", "", text.replace("&#58;", ":").replace("&#46;", ".").replace("&amp;", "&"))
+    return re.sub(
+        r"[\s\\`*\-\u00ad\ufffe\x02]+",
+        "",
+        text.replace("&#58;", ":").replace("&#46;", ".").replace("&amp;", "&"),
+    )
 
 
 def _facts() -> list[str]:
