@@ -274,7 +274,7 @@ def gate_matrix(ticket: Ticket) -> Markup | None:
     rows = [
         r
         for r in ticket.forecast
-        if r.kind == "gate" and r.effect in _SHOWN and (r.provenance or r.effect != "stage")
+        if r.kind == "gate" and r.name != "*" and r.effect in _SHOWN and (r.provenance or r.effect != "stage")
     ]
     names = list(dict.fromkeys(r.name for r in rows))[:30]
     components = list(dict.fromkeys(r.component for r in rows))

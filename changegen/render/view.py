@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from changegen.i18n import tr
 from changegen.model.base import Model
 from changegen.model.ticket import (
+    CapacityRow,
     Check,
     CheckResult,
     Command,
     Finding,
     ForecastRow,
     InstanceRow,
+    PoolRow,
     Results,
     RollbackStep,
     Step,
@@ -78,6 +80,30 @@ class StageMove(Model, frozen=True, kw_only=True):
     at_target: str
     components: tuple[str, ...]
     hop: str
+
+
+class Outage(Model, frozen=True, kw_only=True):
+    """What is left when one of these nodes is out: nodes with equal numbers share a row."""
+
+    nodes: tuple[str, ...]
+    resource: str
+    displaced: int
+    free_elsewhere: int
+    pending: int
+    why: str
+
+
+class Pools(Model, frozen=True, kw_only=True):
+    """Pools of one driver that hold the same: a large cluster has many of a kind."""
+
+    driver: str
+    pools: tuple[str, ...]
+    nodes: tuple[str, ...]
+    devices: int
+    allocated: int
+    tainted: int
+    driver_versions: str
+    behind_node_taint: str
 
 
 class CommandBlock(Model, frozen=True, kw_only=True):
@@ -255,7 +281,7 @@ def set_gates(rows: Iterable[ForecastRow]) -> list[SetGate]:
     order = {"will-not-start": 0, "unknown": 1, "locked-same": 2, "stage": 3, "redundant": 4, "unchanged": 5}
     made = [
         SetGate(
-            name=r.name,
+            name=tr("all gates") if r.name == "*" else r.name,
             component=r.component,
             instances=tuple(short(r.instances)),
             today=r.today,
@@ -293,6 +319,52 @@ def stage_moves(rows: Iterable[ForecastRow]) -> list[StageMove]:
             components=tuple(dict.fromkeys(r.component for r in g)),
         )
         for k, g in sorted(groups.items())
+    ]
+
+
+def outages(rows: Iterable[CapacityRow]) -> list[Outage]:
+    """Gather nodes whose loss leaves the same behind; those that leave Pods without a device come first."""
+    groups: dict[tuple[str, int, int, int, str], list[str]] = defaultdict(list)
+    for row in rows:
+        groups[row.resource, row.displaced, row.free_elsewhere, row.pending, row.why].append(row.node)
+    made = [
+        Outage(
+            nodes=tuple(nodes),
+            resource=key[0],
+            displaced=key[1],
+            free_elsewhere=key[2],
+            pending=key[3],
+            why=key[4],
+        )
+        for key, nodes in groups.items()
+    ]
+    return sorted(made, key=lambda row: not row.pending)
+
+
+def pools(rows: Iterable[PoolRow]) -> list[Pools]:
+    """Gather pools of a driver that hold the same, in the ticket's order."""
+    groups: dict[tuple[str, int, int, int, str, str], list[PoolRow]] = defaultdict(list)
+    for row in rows:
+        groups[
+            row.driver,
+            row.devices,
+            row.allocated,
+            row.tainted,
+            row.driver_versions,
+            row.behind_node_taint,
+        ].append(row)
+    return [
+        Pools(
+            driver=key[0],
+            pools=tuple(r.pool for r in group),
+            nodes=tuple(dict.fromkeys(r.node for r in group if r.node)),
+            devices=key[1],
+            allocated=key[2],
+            tainted=key[3],
+            driver_versions=key[4],
+            behind_node_taint=key[5],
+        )
+        for key, group in groups.items()
     ]
 
 
@@ -457,6 +529,8 @@ def context(ticket: Ticket) -> dict[str, object]:
         "banner": banner(ticket),
         "facts": facts(ticket),
         "other_forecast": [r for r in ticket.forecast if r.kind != "gate"],
+        "outages": outages(ticket.capacity),
+        "pools": pools(ticket.pools),
         "phases": phases(ticket.steps),
         "layers": layers(ticket.checks),
         "open_findings": open_findings(ticket.findings),

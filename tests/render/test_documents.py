@@ -13,8 +13,10 @@ import pytest
 
 from changegen import render
 from changegen.errors import TemplateError, UsageError
+from changegen.model.ticket import Field
 from changegen.render import documents, escape, forms, pdf
 from tests.render import sample
+from tests.render.test_recorded import ticket as recorded_ticket
 
 
 class _Text(HTMLParser):
@@ -166,6 +168,31 @@ def test_forms_keep_their_limits_and_point_to_the_attachment(name):
     assert any("ticket.pdf" in value for value in filled.values())
     body = json.loads(forms.as_json(sample.ticket(), name))
     assert "approv" not in json.dumps(body).lower()
+
+
+def test_a_field_that_is_cut_still_names_every_step_check_and_way_back():
+    t = recorded_ticket()
+    filled = forms.values(t, forms.load("servicenow"))
+    for name, ids in (
+        ("implementation_plan", [s.id for s in t.steps]),
+        ("test_plan", [c.id for c in t.checks]),
+        ("backout_plan", [b.id for b in t.rollback]),
+    ):
+        lines = {line.split("  ")[0] for line in filled[name].splitlines()}
+        assert set(ids) <= lines, name
+
+
+def test_a_form_gives_the_window_that_people_set():
+    t = sample.ticket(
+        fields=(
+            Field(name="window_start", label="Window start", value="2027-01-31T22:00:00Z"),
+            Field(name="window_end", label="Window end", value="2027-02-01T02:00:00Z"),
+            Field(name="approvers", label="Approvers", value="somebody"),
+        )
+    )
+    filled = forms.values(t, forms.load("servicenow"))
+    assert (filled["start_date"], filled["end_date"]) == ("2027-01-31T22:00:00Z", "2027-02-01T02:00:00Z")
+    assert "somebody" not in " ".join(filled.values())
 
 
 def test_forms_mapping_can_be_replaced(tmp_path):
