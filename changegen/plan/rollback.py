@@ -16,13 +16,14 @@ from typing import Literal
 import msgspec
 
 from changegen.assess.context import VersionWish
+from changegen.assess.context import names as listed_names
 from changegen.facts import command as fact_command
 from changegen.i18n import tr
 from changegen.model.snapshot import DisruptionBudget
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft
 from changegen.plan.scene import HopPlan, Member, Scene, quoted
-from changegen.plan.steps.after import planned_taints
+from changegen.plan.steps.after import planned_migrations, planned_taints
 from changegen.plan.steps.common import KUBECTL, driver_target
 from changegen.versions import minor_key, minor_of
 
@@ -252,6 +253,7 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
     """All ways back, in the order in which they are gone."""
     backs: list[BackDraft] = []
     hops = scene.hops
+    backs += _migrations(scene)
     backs += _taints(scene)
     backs += _drivers(scene)
     if hops:
@@ -267,6 +269,43 @@ def make_rollback(scene: Scene) -> list[BackDraft]:
         backs += _stored(scene, hop)
         backs += _owners(scene)
         backs += _restore(scene, hops)
+    return backs
+
+
+def _migrations(scene: Scene) -> list[BackDraft]:
+    backs = []
+    for moved in planned_migrations(scene):
+        nodes = [node for part in moved.steps for node in part.nodes]
+        if not nodes:
+            continue
+        escaped = moved.resource.replace(".", "\\.")
+        commands = []
+        for node in reversed(nodes):
+            commands += [
+                Command(
+                    text=f"kubectl drain {quoted(node)} --ignore-daemonsets", where=KUBECTL, runs="write"
+                ),
+                Command(
+                    text=f"kubectl get node {quoted(node)} -o jsonpath='{{.status.allocatable.{escaped}}}'",
+                    where=KUBECTL,
+                ),
+                Command(text=f"kubectl uncordon {quoted(node)}", where=KUBECTL, runs="write"),
+            ]
+        backs.append(
+            BackDraft(
+                key=f"back:migrate:{moved.resource}",
+                what=tr("{resource} served by DRA", resource=moved.resource),
+                to=tr("its device plugin on {nodes}", nodes=listed_names(nodes)),
+                commands=commands,
+                verdict="reversible",
+                why=tr(
+                    "Node by node: drain, bring the device plugin back, wait until the allocatable is above 0, uncordon. The scheduler takes a device plugin wherever a node has one."
+                ),
+                lost=tr("Running Pods on these nodes are made again once more."),
+                minutes=scene.profile.minutes.node * len(nodes),
+                undoes=[f"migrate:{moved.resource}:{n}" for n, _ in enumerate(moved.steps, start=1)],
+            )
+        )
     return backs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from changegen.assess.extended import Migration, migration
 from changegen.i18n import tr
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Command, Finding
@@ -111,6 +112,7 @@ def after(scene: Scene, hop: HopPlan | None) -> list[StepDraft]:
         steps += _addons(scene, hop)
         steps += _bare(scene)
         steps.append(_settle(scene, hop))
+    steps += _migrations(scene)
     steps += _taints(scene)
     steps.append(_close(scene))
     return steps
@@ -280,6 +282,55 @@ def planned_taints(scene: Scene) -> list[TaintRule]:
             )
         )
     return rules
+
+
+def planned_migrations(scene: Scene) -> list[Migration]:
+    """Extended resources that the profile gives to DRA and that device plugins still serve somewhere."""
+    found = (
+        migration(scene.context, wish.name)
+        for wish in scene.profile.extended_resources
+        if wish.source == "dra"
+    )
+    return [moved for moved in found if moved.verdict != "done" and moved.steps]
+
+
+def _migrations(scene: Scene) -> list[StepDraft]:
+    """From device plugin to DRA, node by node; where it is no go today, the steps say until when to wait."""
+    steps = []
+    for moved in planned_migrations(scene):
+        open_points = (*moved.why, *moved.unknown)
+        for position, part in enumerate(moved.steps, start=1):
+            last = position == len(moved.steps)
+            notes = [part.note] if part.note else []
+            if part.nodes:
+                notes.append(tr("The way back: {back}.", back=part.back))
+            commands = [Command(text=c.text, where=c.where or KUBECTL, runs=c.runs) for c in part.commands]
+            if last:
+                commands += [Command(text=text, where=KUBECTL) for text in moved.checks]
+            steps.append(
+                StepDraft(
+                    key=f"migrate:{moved.resource}:{position}",
+                    phase="after",
+                    title=tr("{resource} to DRA: {title}", resource=moved.resource, title=part.title),
+                    why=tr("Not before this is settled: {why}.", why="; ".join(open_points))
+                    if open_points and position == 1
+                    else "",
+                    commands=commands,
+                    nodes=part.nodes,
+                    minutes=scene.profile.minutes.node if part.nodes else 5,
+                    go_on=part.go_on,
+                    stop=tr(
+                        "A device is missing from the slices, or a Pod that asks for {resource} stays Pending: go back with this node.",
+                        resource=moved.resource,
+                    )
+                    if part.nodes
+                    else tr("Another DeviceClass names the resource too."),
+                    checks=["check:held", "check:pending"],
+                    rollback=[f"back:migrate:{moved.resource}"],
+                    notes=notes,
+                )
+            )
+    return steps
 
 
 def _taints(scene: Scene) -> list[StepDraft]:
