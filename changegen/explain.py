@@ -7,6 +7,7 @@ its nature; everything else was done by someone, or happened, without being plan
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -432,7 +433,35 @@ def _config_maps(plan: _Plan, change: Change, subject: str) -> _Verdict:
         return "planned", ""
     if field == "resource_version":
         return "follows", tr("written again")
+    if (
+        change.path == ("settings", "mode")
+        and not change.before
+        and change.after == "iptables"
+        and plan.moved_server
+    ):
+        # kubeadm's add-on of 1.37 writes out the default that was meant by an empty mode.
+        return "follows", tr("the add-on that was planned writes out the default mode")
     return _UNPLANNED
+
+
+# Roles that the bootstrap policy binds to groups that hold every ServiceAccount; rights that someone gave are no such.
+_DEFAULT_ROLE = re.compile(r"ClusterRole system:([a-z-]+-)?(discovery|basic-user|public-info-viewer)")
+
+
+def _driver_rights(plan: _Plan, change: Change, _subject: str) -> _Verdict:
+    """New default roles of the API server (`system:…`, its bootstrap policy) come with the version that was planned."""
+    if not plan.moved_server or not change.path or change.path[0] != "roles":
+        return _UNPLANNED
+    before, after = set(_texts(change.before)), set(_texts(change.after))
+    new = (after - before) or set(change.path[1:])
+    if new and not before - after and all(_DEFAULT_ROLE.fullmatch(label) for label in new):
+        return "follows", tr("a default role of the API server of the version that was planned")
+    return _UNPLANNED
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return tuple(v for v in values if isinstance(v, str))
 
 
 def _only_planned_gates(plan: _Plan, change: Change) -> bool:
@@ -479,6 +508,7 @@ _RULES = {
     "nodes": _nodes,
     "apis": _apis,
     "drivers": _drivers,
+    "driver_rights": _driver_rights,
     "pools": _drivers,
     "devices": _drivers,
     "claims": _claims,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from changegen import kubedata
 from changegen.errors import InputError
 from changegen.facts import Reading, Value, unknown
-from changegen.model.snapshot import DeviceTaint, NodeTaint, ServedApi, Snapshot
+from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot
 from changegen.model.ticket import Check, Deviation, Results
 from changegen.plan import digest_of
 from changegen.verify import Attestation, judge, verify
@@ -450,3 +450,45 @@ BY_HAND: dict[str, Callable[[Snapshot], Snapshot]] = {
 def test_whatever_is_changed_by_hand_is_named_as_unplanned(what: str) -> None:
     results = verify(ticket(), BY_HAND[what](finished()), data=kubedata.load())
     assert results.counts["unplanned"] >= 1, [item.what for item in results.done]
+
+
+# --------------------------------------------------------------------------------- what a new minor brings by itself
+
+
+def _with_mode(snapshot: Snapshot, mode: str) -> Snapshot:
+    maps = tuple(
+        replace(c, settings={**c.settings, "mode": mode}) if c.kind == "kube-proxy" else c
+        for c in snapshot.config_maps
+    )
+    return replace(snapshot, config_maps=maps)
+
+
+@pytest.mark.parametrize(("mode", "planned"), [("iptables", True), ("nftables", False)])
+def test_the_mode_that_the_addon_writes_out_is_a_consequence(mode: str, planned: bool) -> None:
+    results = verify(ticket(), _with_mode(recorded("after"), mode), data=kubedata.load())
+    said = [item for item in results.unplanned if "mode" in item.what and "kube-proxy" in item.what]
+    assert bool(said) is not planned
+
+
+@pytest.mark.parametrize(
+    ("role", "planned"),
+    [
+        ("ClusterRole system:cluster-trust-bundle-discovery", True),
+        ("ClusterRole system:kube-controller-manager", False),
+    ],
+)
+def test_default_roles_of_the_new_minor_are_a_consequence(role: str, planned: bool) -> None:
+    def rights(*roles: str) -> tuple[DriverRights, ...]:
+        return (DriverRights(driver="gpu.example.com", service_account="dra/plugin", roles=roles),)
+
+    read = "clusterroles.rbac.authorization.k8s.io"
+    before, after = recorded("before"), recorded("after")
+    before = replace(
+        before, driver_rights=rights("ClusterRole driver"), kinds_read=(*before.kinds_read, read)
+    )
+    after = replace(
+        after, driver_rights=rights("ClusterRole driver", role), kinds_read=(*after.kinds_read, read)
+    )
+    results = verify(plan(before), after, data=kubedata.load())
+    said = [item for item in results.unplanned if role in f"{item.what} {item.before} {item.actual}"]
+    assert bool(said) is not planned

@@ -399,9 +399,8 @@ def _flips(ctx: Context) -> Iterator[Finding]:
         yield finding(
             FLIP_REST,
             tr(
-                "{count} more gates change their default with nobody touching them; in what was read nothing is seen that they concern: {gates}.",
+                "{count} more gates change their default with nobody touching them; nothing that was read is seen to use them. The annex names them.",
                 count=len(rest),
-                gates=", ".join(flip.gate for flip in rest),
             ),
             component="feature gates",
             name=ctx.target.text if ctx.target is not None else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -120,11 +121,37 @@ def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[Ro
     return "medium" if warnings and len(steps) > 10 else "low"
 
 
+def _duration(scene: Scene, minutes: int, before: int) -> str:
+    """Minutes as people say them; what takes days says how many nodes at a time that is."""
+    if minutes < 600:
+        return tr("about {minutes} minutes in the window, {before} before it", minutes=minutes, before=before)
+    hours = round(minutes / 60)
+    long = (
+        tr("about {hours} hours", hours=hours)
+        if hours < 72
+        else tr("about {days} days", days=round(hours / 24))
+    )
+    at_once = scene.profile.minutes.node_parallel
+    return tr(
+        "{long} of work in windows, with {n} nodes at a time (minutes.node_parallel in the profile), {before} minutes before it",
+        long=long,
+        n=at_once,
+        before=before,
+    )
+
+
+def shown_time(value: str) -> str:
+    """Return an RFC 3339 time to the minute, in UTC; what is no such time stays as it is."""
+    try:
+        time = dt.datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    return value if time.tzinfo is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def _risk_text(assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
-    untyped = sum(
-        1 for row in assessment.forecast if row.effect in ("flips-on", "flips-off", "new-on") and row.touches
-    )
+    untyped = len({f.subject.name for f in assessment.findings if f.code == "CG-GATE-020"})
     blockers, warnings = len(assessment.blockers), len(_open(assessment.findings, "warning"))
     counts = ", ".join(
         (
@@ -236,7 +263,7 @@ def _cluster(scene: Scene) -> str:
     )
     if scene.snapshot.captured_at:
         inferred = scene.snapshot.source.captured_at_source == "newest object"
-        time = scene.snapshot.captured_at
+        time = shown_time(scene.snapshot.captured_at)
         parts.append(
             tr("read {time} (inferred from the newest object)", time=time)
             if inferred
@@ -383,9 +410,7 @@ def first_page(
         "when": tr("{start} to {end}", start=start or "?", end=end or "?")
         if start or end
         else tr("no window yet"),
-        "duration": tr(
-            "about {minutes} minutes in the window, {before} before it", minutes=minutes, before=before
-        ),
+        "duration": _duration(scene, minutes, before),
         "risk": _risk_text(assessment, steps, risk),
         "blast_radius": _blast(scene, assessment),
         "way_back": _way_back(scene, steps, rollback),

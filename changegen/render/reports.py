@@ -68,7 +68,8 @@ def results_text(results: Results) -> str:
     lines = [f"{word[results.outcome]}. {_plain(results.headline)}", ""]
     lines += _deviations(tr("Planned and not done"), results.not_done)
     lines += _deviations(tr("Done and not planned"), results.unplanned)
-    lines += _deviations(tr("Planned and done"), results.done)
+    lines += _deviations(tr("Planned and done"), view.planned_done(results))
+    lines += _deviations(tr("Consequences of the planned change"), view.consequences(results))
     lines += _deviations(tr("Unknown"), results.unknown)
     for layer in view.layers(results.checks, results.results):
         lines.append(layer.title)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from changegen.i18n import tr
 from changegen.model.base import Model
 from changegen.model.ticket import (
@@ -15,6 +17,7 @@ from changegen.model.ticket import (
     Check,
     CheckResult,
     Command,
+    Deviation,
     Finding,
     ForecastRow,
     InstanceRow,
@@ -435,7 +438,7 @@ def phases(steps: Sequence[Step]) -> list[PhaseSteps]:
         if run and (step is None or (step.phase, step.hop) != (run[-1].phase, run[-1].hop)):
             title = phase_title(run[0].phase)
             if run[0].hop:
-                title = f"{title} · {run[0].hop}"
+                title = f"{title} · {run[0].hop.replace('->', '→')}"
             made.append(
                 PhaseSteps(
                     phase=run[0].phase,
@@ -544,11 +547,23 @@ def context(ticket: Ticket) -> dict[str, object]:
     }
 
 
+def planned_done(results: Results) -> list[Deviation]:
+    """What was planned itself and is done."""
+    return [row for row in results.done if row.code != "follows"]
+
+
+def consequences(results: Results) -> list[Deviation]:
+    """What follows from the plan by itself; the heading says so, the rows need not."""
+    return [msgspec.structs.replace(row, code="") for row in results.done if row.code == "follows"]
+
+
 def results_context(results: Results) -> dict[str, object]:
     """Return the names that a closing-report template may use."""
     return {
         "r": results,
         "layers": layers(results.checks, results.results),
+        "done": planned_done(results),
+        "consequences": consequences(results),
         "open_findings": open_findings(results.findings),
         "accepted_findings": accepted_findings(results.findings),
         **WORDS,
