@@ -6,7 +6,7 @@ a taint rule that only reports, a PodDisruptionBudget that allows nothing, a bar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.controlplane import dra, kubeadm
@@ -197,14 +197,20 @@ def wait_running(cluster: Cluster, namespace: str, deployments: dict[str, int], 
 
 
 def wait_settled(cluster: Cluster, but: Sequence[str] = ("too-big",), timeout: float = 120) -> None:
-    """Wait until every Pod runs, except those named."""
+    """Wait until every container of every Pod runs, except those named: a kubelet that started anew reports them late."""
+
+    def runs(pod: Mapping[str, Any]) -> bool:
+        containers = pod["status"].get("containerStatuses", [])
+        return (
+            pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and len(containers) == len(pod["spec"]["containers"])
+            and all("running" in container.get("state", {}) for container in containers)
+        )
 
     def settled() -> bool:
-        pods = cluster.api.items("/api/v1/pods")
         return all(
-            pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
-            for pod in pods
-            if pod["metadata"]["name"] not in but
+            runs(pod) for pod in cluster.api.items("/api/v1/pods") if pod["metadata"]["name"] not in but
         )
 
     wait_for("all Pods running", settled, timeout)
