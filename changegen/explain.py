@@ -17,7 +17,7 @@ from changegen.kubedata import KubernetesData
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Change, Comparison, Ticket
 from changegen.plan.distribution import distribution
-from changegen.versions import parse_image, same_release, try_version
+from changegen.versions import is_release, parse_image, try_version
 
 __all__ = ["Explained", "explain"]
 
@@ -120,7 +120,7 @@ class _Plan:
 def _same(left: object, right: object) -> bool:
     a = try_version(left if isinstance(left, str) else None)
     b = try_version(right if isinstance(right, str) else None)
-    return a is not None and b is not None and a.scheme == b.scheme and same_release(a, b)
+    return a is not None and b is not None and is_release(a, b)
 
 
 def explain(

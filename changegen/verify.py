@@ -37,7 +37,7 @@ from changegen.model.ticket import (
 )
 from changegen.plan import digest_of
 from changegen.plan.distribution import distribution
-from changegen.versions import same_release, try_version
+from changegen.versions import is_release, try_version
 
 __all__ = ["Attestation", "judge", "verify"]
 
@@ -360,7 +360,7 @@ def _wrong_number(how: str, actual: Value, expected: Scalar) -> str:
 def _same_version(actual: Value, expected: Scalar) -> bool:
     a = try_version(actual if isinstance(actual, str) else None)
     b = try_version(expected if isinstance(expected, str) else None)
-    return a is not None and b is not None and a.scheme == b.scheme and same_release(a, b)
+    return a is not None and b is not None and is_release(a, b)
 
 
 def _shown(value: Value) -> str:

@@ -182,6 +182,13 @@ def same_release(left: Version, right: Version) -> bool:
     return compare(left, right) == 0
 
 
+def is_release(actual: Version, wanted: Version) -> bool:
+    """Whether a version is a build of the wanted release; a release without a patch is any of its minor."""
+    if wanted.patch is None:
+        return actual.scheme == wanted.scheme and actual.minor_version == wanted.minor_version
+    return compare(actual, wanted) == 0
+
+
 def try_version(text: str | None) -> Version | None:
     """The version in `text`, or None where there is none."""
     if not text:

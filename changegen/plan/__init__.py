@@ -29,6 +29,7 @@ from changegen.plan.scene import Scene
 from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
 from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, risk_of, title_of
+from changegen.versions import minor_key, minor_of
 
 __all__ = ["make_ticket"]
 
@@ -200,7 +201,15 @@ def _data_age(data: KubernetesData, scene: Scene) -> str:
 def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
     """What must be said at the head."""
     said = []
-    if scene.target and not assessment.data_covers_target:
+    if scene.target and not assessment.data_covers_target and _before_data(scene):
+        said.append(
+            tr(
+                "The target {target} is older than the data of this tool (from {oldest}): what it knows and removes is not judged.",
+                target=scene.target,
+                oldest=scene.data.minors[0],
+            )
+        )
+    elif scene.target and not assessment.data_covers_target:
         said.append(
             tr(
                 "The target {target} is newer than the data of this tool ({release}): removed gates, flags and APIs of it are not known.",
@@ -249,6 +258,10 @@ def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
             )
         )
     return tuple(said)
+
+
+def _before_data(scene: Scene) -> bool:
+    return minor_key(minor_of(scene.target) or "0.0") < minor_key(min(scene.data.minors, key=minor_key))
 
 
 def _changes(scene: Scene, checks: Sequence[CheckDraft]) -> tuple[Change, ...]:

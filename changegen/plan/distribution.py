@@ -38,6 +38,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     downgrade: Literal["computed", "restore", "one-way"]
     """computed: binaries can go back, subject to etcd and storage · restore: only with an etcd snapshot ·
     one-way: the distribution or provider has no way back."""
+    patch: Literal["named", "provider"] = "named"
+    """provider: asked for a minor, the provider takes a patch release of its own; the plan then names none."""
     pool_label: str = ""
     """Node label that names the node group."""
     pool_back: Literal["", "same", "new"] = ""

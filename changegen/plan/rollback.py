@@ -24,7 +24,7 @@ from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft
 from changegen.plan.scene import HopPlan, Member, Scene, quoted
 from changegen.plan.steps.after import planned_migrations, planned_taints
-from changegen.plan.steps.common import KUBECTL, driver_target
+from changegen.plan.steps.common import KUBECTL, driver_target, gathered, in_turn
 from changegen.versions import minor_key, minor_of
 
 __all__ = [
@@ -376,8 +376,12 @@ def _drivers(scene: Scene) -> list[BackDraft]:
 
 
 def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
-    nodes = scene.pending_nodes
     dist = scene.distribution
+    nodes = tuple(
+        name
+        for name in scene.pending_nodes
+        if not (dist.kubelet_with_control_plane and name in scene.control_nodes)
+    )
     if not nodes or dist.nodes == "by-control-plane":
         return []
     versions: dict[str, list[str]] = {}
@@ -385,6 +389,8 @@ def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
         versions.setdefault(scene.nodes[name].kubelet_version, []).append(name)
     previous = "; ".join(f"{version}: {len(names)}" for version, names in sorted(versions.items()))
     head = nodes[-1]
+    drains = [scene.drain_of(name) for name in nodes]
+    most = max(versions, key=lambda version: (len(versions[version]), version))
     templates = (
         dist.rollback.get("kubelet", ()) if dist.nodes == "drain-each" else dist.rollback.get("pool", ())
     )
@@ -394,23 +400,36 @@ def _kubelets(scene: Scene, hop: HopPlan) -> list[BackDraft]:
         for group in groups or [""]:
             fields = {
                 "node": '"$NODE"',
-                "drain_flags": "--ignore-daemonsets --timeout=15m",
+                "drain_flags": " ".join(dict.fromkeys(flag for drain in drains for flag in drain.flags)),
                 "group": quoted(group),
             }
-            made = scene.commands(templates, hop, "", fields)
+            made = scene.commands(templates, hop, "", fields | scene.going_back(most))
             commands += [Command(text=c.text, where=c.where or tr("the node"), runs=c.runs) for c in made]
         if dist.packages and commands:
             families = dist.packages.get("kubelet-back", {})
-            packages = scene.commands(
-                families.get(scene.family(head), families.get("other", ())), hop, "", {"node": '"$NODE"'}
-            )
-            commands[1:1] = [Command(text=c.text, where=tr("the node"), runs=c.runs) for c in packages]
+            commands[1:1] = [
+                Command(
+                    text=c.text, where=in_turn(names) if len(versions) > 1 else tr("the node"), runs=c.runs
+                )
+                for version, names in sorted(versions.items())
+                for c in scene.commands(
+                    families.get(scene.family(names[0]), families.get("other", ())),
+                    hop,
+                    "",
+                    {"node": '"$NODE"'} | scene.going_back(version),
+                )
+            ]
+        at = next((at for at, c in enumerate(commands) if '"$NODE"' in c.text), None)
+        if at is not None:
+            commands.insert(at, Command(text=f"NODE={quoted(head)}", where=commands[at].where))
     provider = dist.nodes in ("pool", "pool-all")
     one_way = dist.downgrade == "one-way" and not templates
     return [
         BackDraft(
             key="back:kubelet",
-            what=tr("kubelet of {n} nodes", n=len(nodes)),
+            what=tr("kubelet of {node}", node=nodes[0])
+            if len(nodes) == 1
+            else tr("kubelets of {n} nodes", n=len(nodes)),
             to=previous,
             commands=commands,
             verdict="one-way" if one_way else "reversible",
@@ -491,8 +510,8 @@ def _control_plane(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     if dist.downgrade == "restore":
         commands += _restored_servers(scene, hops[0])
     else:
-        for node in reversed(scene.control_nodes) if per_node else scene.control_nodes[:1] or ("",):
-            commands += scene.commands(templates, hops[0], node)
+        back = tuple(reversed(scene.control_nodes)) if per_node else scene.control_nodes[:1] or ("",)
+        commands += gathered([(node, scene.commands(templates, hops[0], node)) for node in back])
     lost = [
         tr(
             "Fields and objects that only the newer version knows: an older API server drops unknown fields when it writes the object."
@@ -555,12 +574,12 @@ def _restored_servers(scene: Scene, hop: HopPlan) -> list[Command]:
         each = scene.commands(parts.get("control-plane", ()), hop, "", {"node": '"$NODE"'})
         return [Command(text=c.text, where=c.where or tr("the first server"), runs=c.runs) for c in each]
     commands: list[Command] = []
-    for node in nodes:
-        commands += scene.commands(parts.get("control-plane-stop", ()), hop, node)
+    commands += gathered(
+        [(node, scene.commands(parts.get("control-plane-stop", ()), hop, node)) for node in nodes]
+    )
     commands += scene.commands(parts.get("control-plane", ()), hop, nodes[0])
-    for node in nodes[1:]:
-        commands += scene.commands(parts.get("control-plane-join", parts.get("control-plane", ())), hop, node)
-    return commands
+    join = parts.get("control-plane-join", parts.get("control-plane", ()))
+    return commands + gathered([(node, scene.commands(join, hop, node)) for node in nodes[1:]])
 
 
 def _config(scene: Scene, hop: HopPlan) -> list[BackDraft]:
@@ -627,10 +646,13 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     else:
         older = minor_of(scene.members[-1].version) or ""
     fields = {"etcd_old_minor": older}
-    commands: list[Command] = []
-    for member in reversed(scene.members):
-        if minor_of(member.version) != minor_of(target) or judged.verdict == "reversible":
-            commands += scene.commands(dist.rollback.get("etcd", ()), hops[0], member.node)
+    commands = gathered(
+        [
+            (member.node, scene.commands(dist.rollback.get("etcd", ()), hops[0], member.node))
+            for member in reversed(scene.members)
+            if minor_of(member.version) != minor_of(target) or judged.verdict == "reversible"
+        ]
+    )
     drafts = [
         BackDraft(
             key="back:etcd",
@@ -651,8 +673,12 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     if judged.verdict != "reversible" and dist.rollback.get("etcd-downgrade"):
         first = scene.members[0].node
         down = list(scene.commands(dist.rollback["etcd-downgrade"], hops[0], first, fields))
-        for member in reversed(scene.members):
-            down += scene.commands(dist.rollback.get("etcd", ()), hops[0], member.node)
+        down += gathered(
+            [
+                (member.node, scene.commands(dist.rollback.get("etcd", ()), hops[0], member.node))
+                for member in reversed(scene.members)
+            ]
+        )
         drafts.append(
             BackDraft(
                 key="back:etcd-downgrade",
@@ -893,8 +919,9 @@ def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
     nodes = [member.node for member in scene.members] or list(scene.control_nodes[:1])
     nodes = nodes if "{node}" in templates[0].where else nodes[:1]
     for part in ("etcd-restore-stop", "etcd-restore", "etcd-restore-start"):
-        for node in nodes:
-            commands += scene.commands(dist.rollback.get(part, ()), hops[0], node)
+        commands += gathered(
+            [(node, scene.commands(dist.rollback.get(part, ()), hops[0], node)) for node in nodes]
+        )
     return [
         BackDraft(
             key="back:restore",

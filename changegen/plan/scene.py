@@ -20,7 +20,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, DisruptionBudget, Node, PodUse, Snapshot
 from changegen.model.ticket import Command
 from changegen.plan.distribution import Distribution, Template, distribution
-from changegen.versions import compare, kubernetes_release, minor_key, minor_of, try_version
+from changegen.versions import compare, is_release, kubernetes_release, minor_key, minor_of, try_version
 
 __all__ = ["ETCD", "Drain", "HopPlan", "Member", "Scene"]
 
@@ -117,6 +117,8 @@ class Scene:
         if wish is None or wish.version is None:
             return ""
         if wish.version.patch is None or wish.operator != "=":
+            if self.distribution.patch == "provider" and wish.version.patch is None:
+                return f"v{wish.version.minor_version}"
             if self.data.knows(wish.version):
                 release = self.data.release(wish.version).version
                 current = try_version(self.today)
@@ -161,7 +163,7 @@ class Scene:
         a, b = try_version(self.today), try_version(self.target)
         if not self.target:
             return False
-        return a is None or b is None or compare(a, b) != 0 or not self.all_proven or self.left_behind
+        return a is None or b is None or not is_release(a, b) or not self.all_proven or self.left_behind
 
     @cached_property
     def left_behind(self) -> bool:
@@ -172,7 +174,7 @@ class Scene:
         recorded = [item.kubernetes_version for item in self.snapshot.config_maps if item.kind == "kubeadm"]
         proxies = [item.running_version or item.version for item in self.context.of("kube-proxy")]
         found = [version for text in (*recorded, *proxies) if (version := try_version(text)) is not None]
-        return any(compare(version, wanted) != 0 for version in found)
+        return not all(is_release(version, wanted) for version in found)
 
     @cached_property
     def all_proven(self) -> bool:
@@ -185,7 +187,7 @@ class Scene:
                 version = try_version(item.running_version)
                 if version is None and item.version == "unobservable":
                     continue
-                if version is None or compare(version, wanted) != 0:
+                if version is None or not is_release(version, wanted):
                     return False
         return True
 
@@ -230,6 +232,8 @@ class Scene:
             last = position == len(minors) - 1
             if last:
                 version, chosen = self.target, self.target_chosen
+            elif self.distribution.patch == "provider":
+                version, chosen = f"v{minor}", True
             elif self.data.knows(minor):
                 version, chosen = self._with_build(self.data.release(minor).version), True
             else:
@@ -305,9 +309,9 @@ class Scene:
             return "todo"
         proven = [try_version(item.running_version) for item in found]
         asked = [try_version(item.version) for item in found]
-        if all(version is not None and compare(version, wanted) == 0 for version in proven):
+        if all(version is not None and is_release(version, wanted) for version in proven):
             return "done"
-        if all(version is not None and compare(version, wanted) == 0 for version in asked):
+        if all(version is not None and is_release(version, wanted) for version in asked):
             return "asked"
         return "todo"
 
@@ -476,7 +480,7 @@ class Scene:
                 and wanted.satisfied(version)
             ):
                 continue
-            if version is not None and target is not None and compare(version, target) == 0:
+            if version is not None and target is not None and is_release(version, target):
                 continue
             names.append(node.name)
         order = {name: at for at, name in enumerate(self.control_nodes)}
@@ -621,6 +625,15 @@ class Scene:
             fields.update(self.etcd_fields(node))
         fields.update(more)
         return fields
+
+    def going_back(self, version: str) -> dict[str, str]:
+        """Fields of a way back to a version that is not the one before the last hop: a kubelet's own."""
+        return {
+            "today": quoted(version),
+            "today_release": _release(version),
+            "today_minor": minor_of(version) or "",
+            "today_provider": quoted(version.removeprefix("v")),
+        }
 
     def commands(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from changegen.i18n import tr
 from changegen.model.ticket import Field, Finding, RollbackStep, Step
 from changegen.plan.scene import Scene
 from changegen.plan.steps.common import driver_target
-from changegen.versions import compare, try_version
+from changegen.versions import compare, minor_of, try_version
 
 __all__ = ["decide_by", "decision_of", "first_page", "headline_of", "risk_of", "title_of"]
 
@@ -82,7 +83,7 @@ def headline_of(scene: Scene, assessment: Assessment, steps: Sequence[Step], dec
             if len(blockers) > 1
             else tr("Do not start: 1 blocker.")
         )
-        text += " " + first.message.rstrip()
+        text += " " + _reason(scene, first)
         if remedy is not None:
             text += " " + (
                 tr(
@@ -104,10 +105,41 @@ def headline_of(scene: Scene, assessment: Assessment, steps: Sequence[Step], dec
             if n > 1
             else tr("No blocker, 1 warning to settle first.")
         )
-        return head + " " + warnings[0].message.rstrip()
+        return head + " " + _reason(scene, warnings[0])
     if not scene.hops:
         return tr("Nothing to upgrade: every instance that was seen runs the target.")
     return tr("Ready: no blocker and no warning in what was read.")
+
+
+LONGEST_REASON = 160
+"""Characters of a finding's message that a headline has room for."""
+
+
+def _reason(scene: Scene, finding: Finding) -> str:
+    """A finding for the headline: what, on how many, with what consequence; a long message as its title and subject."""
+    message = finding.message.rstrip()
+    subject = finding.subject
+    said = re.search(r"`[^`]+`", message)
+    if finding.code == "CG-GATE-001" and said is not None and subject.name and subject.instances:
+        every = len(scene.context.of(subject.component))
+        count = len(subject.instances)
+        return tr(
+            "{gate} is set on {n} of {all} instances of {component}, and {minor} no longer knows it: each would exit with {message}.",
+            gate=subject.name,
+            n=count,
+            all=max(every, count),
+            component=subject.component,
+            minor=finding.hop.rpartition("-> ")[2] or minor_of(scene.target),
+            message=said[0],
+        )
+    if len(message) <= LONGEST_REASON:
+        return message
+    what = " ".join(part for part in (subject.component, subject.name) if part)
+    if len(subject.instances) > 1:
+        return tr(
+            "{title}: {subject} ({n} places).", title=finding.title, subject=what, n=len(subject.instances)
+        )
+    return tr("{title}: {subject}.", title=finding.title, subject=what or ", ".join(subject.instances))
 
 
 def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[RollbackStep]) -> str:
@@ -132,8 +164,14 @@ def _duration(scene: Scene, minutes: int, before: int) -> str:
         else tr("about {days} days", days=round(hours / 24))
     )
     at_once = scene.profile.minutes.node_parallel
+    if at_once == 1:
+        return tr(
+            "{long} of work in windows, one node at a time (minutes.node_parallel in the profile; disruption budgets and free capacity bound it), {before} minutes before it",
+            long=long,
+            before=before,
+        )
     return tr(
-        "{long} of work in windows, with {n} nodes at a time (minutes.node_parallel in the profile), {before} minutes before it",
+        "{long} of work in windows, {n} nodes at a time (minutes.node_parallel in the profile; disruption budgets and free capacity bound it), {before} minutes before it",
         long=long,
         n=at_once,
         before=before,
@@ -375,9 +413,11 @@ def _not_known(scene: Scene, assessment: Assessment) -> str:
         parts.append(tr("not in this reading: {what}", what=_capped(others)))
     if not assessment.data_covers_target:
         parts.append(
-            tr("the target is newer than the data of this tool ({release})", release=assessment.data_release)
+            tr("the target is not in the data of this tool ({minors})", minors=", ".join(scene.data.minors))
         )
-    if scene.target_chosen and scene.hops:
+    if scene.hops and scene.target == f"v{minor_of(scene.target)}":
+        parts.append(tr("the patch release of {minor}: the provider takes one", minor=minor_of(scene.target)))
+    elif scene.target_chosen and scene.hops:
         parts.append(tr("the exact target version: {version} was chosen", version=scene.target))
     return "; ".join(parts) or tr("nothing that was asked for")
 

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,10 +176,26 @@ class Operator:
 
     def step(self, step: Mapping[str, Any], *, env: Mapping[str, str] | None = None, node: str = "") -> str:
         """All commands of a step, or of a step back; returns what the last one printed."""
-        printed = ""
-        for command in step["commands"]:
-            printed = self.run(str(step.get("phase", "way back")), command, env=env, node=node)
+        printed, part = "", str(step.get("phase", "way back"))
+        commands = [dict(command) for command in step["commands"]]
+        nodes = [str(name) for name in step.get("nodes", ())]
+        if not node and len(nodes) > 1 and any('"$NODE"' in command["text"] for command in commands):
+            # All blocks with one node, then with the next.
+            for name in nodes:
+                printed = self.step({**step, "nodes": []}, env={**(env or {}), "NODE": name}, node=name)
+            return printed
+        for place, block in groupby(commands, key=lambda command: str(command["where"])):
+            lines = list(block)
+            for where in [node] if node and in_turn(place) else in_turn(place) or [place]:
+                for command in lines:
+                    printed = self.run(part, {**command, "where": where}, env=env, node=node)
         return printed
+
+
+def in_turn(where: str) -> list[str]:
+    """The nodes of a place that is several of them, else nothing."""
+    names, found, _ = where.partition(", one after another")
+    return names.split(", ") if found else []
 
 
 def table(lines: Iterable[Line]) -> str:

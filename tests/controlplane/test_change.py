@@ -20,7 +20,7 @@ from changegen.verify import judge
 from tests.controlplane import dra, scene
 from tests.controlplane.cluster import Cluster, ComponentError, Plan
 from tests.controlplane.conftest import need
-from tests.controlplane.operator import Operator, table
+from tests.controlplane.operator import Operator, in_turn, table
 from tests.controlplane.process import wait_for
 from tests.controlplane.user import changegen
 
@@ -113,9 +113,11 @@ class Change:
 
     def member_back(self, node: str, moment: str, step: Mapping[str, Any]) -> None:
         """Take one etcd member back as a step back says, and then forward again."""
-        command = next(entry for entry in step["commands"] if entry["where"] == node)
+        command = next(
+            entry for entry in step["commands"] if node in (entry["where"], *in_turn(entry["where"]))
+        )
         try:
-            self.hands.run("way back", command)
+            self.hands.run("way back", {**command, "where": node})
             self.went_back[moment] = True
         except ComponentError:
             self.went_back[moment] = False
@@ -214,7 +216,7 @@ def settle(cluster: Cluster) -> None:
 def go_back(change: Change) -> None:
     """The steps back of the ticket, in its order: nodes, add-ons, control plane, configuration, etcd."""
     cluster, hands = change.cluster, change.hands
-    kubelets = change.way_back("kubelet of")
+    kubelets = change.way_back("kubelets of")
     # Their owner again: net-app has no controller, and the budget allows nothing.
     cluster.kubectl(
         *("-n", "ml", "patch", "poddisruptionbudget", "train", "--type=merge", "-p"),
@@ -239,7 +241,7 @@ def go_back(change: Change) -> None:
     for command in downgrade["commands"]:
         if "cp " in command["text"]:
             wait_for("storage version 3.6", lambda: storage_versions(cluster) == {"3.6.0"})
-        hands.run("way back", command)
+        hands.step({"commands": [command]})
     change.went_back["after the downgrade"] = all(
         cluster.component_version("etcd", node) == OLD for node in cluster.running["etcd"]
     )
@@ -248,7 +250,7 @@ def go_back(change: Change) -> None:
     for part in change.ticket["rollback"]:
         for command in part["commands"]:
             if hands.fate(command["text"])[0] == "not run":
-                hands.run("way back", command)
+                hands.step({"commands": [command]})
     scene.wait_running(cluster, "ml", {"train": 3, "legacy-infer": 2})
     pods = cluster.api.items("/api/v1/namespaces/ml/pods?labelSelector=app%3Dtrain")
     change.mapped_after = all(pod["status"].get("extendedResourceClaimStatus") for pod in pods)

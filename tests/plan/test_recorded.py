@@ -44,7 +44,10 @@ def test_the_first_page_says_the_decision_and_its_remedy() -> None:
     made = ticket()
     assert made.title == "Upgrade Kubernetes 1.36.3 → 1.37.2 on prod-a"
     assert made.decision == "do-not-start"
-    assert made.headline.startswith("Do not start: 1 blocker. SidecarContainers=true is set")
+    assert made.headline.startswith(
+        "Do not start: 1 blocker. SidecarContainers is set on 3 of 3 instances of kube-apiserver, and 1.37 no longer"
+    )
+    assert len(made.headline) <= 260
     assert "unrecognized feature gate: SidecarContainers" in made.headline
     remedy = step("Take SidecarContainers out of ConfigMap kubeadm-config")
     assert f"Remedy: step {remedy.id}, {remedy.minutes} minutes, before the window." in made.headline
@@ -125,16 +128,44 @@ def test_upgrade_plan_is_no_reading() -> None:
 
 
 def test_drains_say_what_they_meet() -> None:
-    gpu_1, gpu_2 = step("kubelet of gpu-1 "), step("kubelet of gpu-2 ")
-    assert "--force" in texts(gpu_1)
-    assert "--force" not in texts(gpu_2)
-    for made in (gpu_1, gpu_2):
+    alone, both = step("kubelet of gpu-1 "), step("kubelets of gpu-2, gpu-3 ")
+    assert "--force" in texts(alone)
+    assert "--force" not in texts(both)
+    for made in (alone, both):
         assert any("ml/train" in note and "hangs" in note for note in made.notes)
         assert any("deletes its node's ResourceSlices" in note for note in made.notes)
-        assert "gpu.example.com 2" in made.go_on
-    assert any("for good: ml/net-app" in note for note in gpu_1.notes)
-    order = [s.nodes[0] for s in ticket().steps if s.phase == "nodes"]
-    assert order == ["cp-1", "cp-2", "cp-3", "cpu-1", "gpu-1", "gpu-2", "gpu-3", "old-gpu-1"]
+        assert "gpu.example.com" in made.go_on
+    assert "gpu.example.com 2" in alone.go_on
+    assert any("for good: ml/net-app" in note for note in alone.notes)
+    second, third = (next(note for note in both.notes if note.startswith(f"gpu-{n}: ")) for n in (2, 3))
+    assert "hangs" in second
+    assert "hangs" not in third
+    assert third.endswith("devices to come back: dra.net 1, gpu.example.com 2.")
+    moved = [s for s in ticket().steps if s.phase == "nodes"]
+    assert [s.nodes for s in moved] == [
+        ("cp-1", "cp-2", "cp-3"),
+        ("cpu-1", "old-gpu-1"),
+        ("gpu-2", "gpu-3"),
+        ("gpu-1",),
+    ]
+    assert [s.minutes for s in moved] == [30, 20, 20, 10]
+
+
+def test_what_is_the_same_on_several_nodes_is_written_once() -> None:
+    for made in (*ticket().steps, *ticket().rollback):
+        written = [(c.text, c.where) for c in made.commands]
+        # Restoring a member and putting its data in place belong together.
+        once = not any("snapshot restore" in text for text, _ in written)
+        assert not once or len({text for text, _ in written}) == len(written), made.id
+    backup = step("Back up the control plane")
+    assert {c.where for c in backup.commands} == {"cp-1, cp-2, cp-3, one after another"}
+    for made in (s for s in ticket().steps if s.phase == "nodes" and len(s.nodes) > 1):
+        shell = [c.text for c in made.commands if c.where == "any machine with kubectl"]
+        assert shell[0] == f"NODE={made.nodes[0]}"
+        assert all('"$NODE"' in text for text in shell[1:])
+
+
+def test_drains_are_settled_with_people_first() -> None:
     people = step("Settle with the owners")
     saved = [text for text in texts(people).splitlines() if text.endswith("> pod-ml-net-app.yaml")]
     # Made again with its node's name it would pass the scheduler by.

@@ -7,11 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from changegen.facts import Reading
 from changegen.model.profile import ComponentTarget, Minutes, Target
 from changegen.model.snapshot import Lease, Node, Snapshot
-from changegen.model.ticket import Ticket
+from changegen.model.ticket import Command, Ticket
 from changegen.plan import distribution as distribution_module
 from changegen.plan.places import PLACES
+from changegen.verify import judge
+from changegen.versions import minor_of
 from tests.plan.build import dra_profile, fixture, plan, recorded, to
 
 replace = msgspec.structs.replace
@@ -36,7 +39,9 @@ def test_several_minors_are_hops_and_nodes_are_drained_once_where_skew_allows() 
     made = plan(older(34), to("1.37.2"))
     hops = list(dict.fromkeys(s.hop for s in made.steps if s.phase == "control-plane"))
     assert hops == ["1.34 -> 1.35", "1.35 -> 1.36", "1.36 -> 1.37"]
-    assert [s.hop for s in made.steps if s.phase == "nodes"] == ["1.36 -> 1.37"] * 8
+    moved = [s for s in made.steps if s.phase == "nodes"]
+    assert {s.hop for s in moved} == {"1.36 -> 1.37"}
+    assert sorted(name for s in moved for name in s.nodes) == sorted(n.name for n in older(34).nodes)
     text = "\n".join(commands(made, "control-plane"))
     for version in ("v1.35.4", "v1.36.3", "v1.37.2"):
         assert f"sudo kubeadm upgrade apply {version}" in text
@@ -44,6 +49,17 @@ def test_several_minors_are_hops_and_nodes_are_drained_once_where_skew_allows() 
     assert next(s for s in made.steps if s.no_return).hop == "1.36 -> 1.37"
     control = next(b for b in made.rollback if "kube-apiserver" in b.what)
     assert control.verdict == "reversible-until"
+
+
+def test_packages_follow_the_version_of_the_node_over_several_minors() -> None:
+    made = plan(older(34), to("1.37.2"))
+    moved = "\n".join(commands(made, "nodes"))
+    # The workers' repository is still that of 1.34.
+    assert "'s,/v1[.][0-9]*/,/v1.37/,'" in moved
+    back = "\n".join(c.text for b in made.rollback if b.what.startswith("kubelet") for c in b.commands)
+    assert "kubelet='1.34.4-*'" in back
+    assert "/v1.34/" in back
+    assert "1.36" not in back
 
 
 def test_kubelets_that_would_be_too_old_are_drained_on_the_way() -> None:
@@ -100,9 +116,12 @@ def test_a_long_grace_period_makes_its_node_slower() -> None:
             replace(p, grace_seconds=600) if p.node == "gpu-2" and p.uses_devices else p for p in base.pods
         ),
     )
-    by = {s.nodes[0]: s.minutes for s in plan(slow).steps if s.phase == "nodes"}
-    assert by["gpu-2"] == 19
-    assert by["gpu-1"] == 10
+
+    def minutes(snapshot: Snapshot) -> dict[tuple[str, ...], int | None]:
+        return {s.nodes: s.minutes for s in plan(snapshot).steps if s.phase == "nodes"}
+
+    assert minutes(base)["gpu-2", "gpu-3"] == 20
+    assert minutes(slow) == minutes(base) | {("gpu-2", "gpu-3"): 29}
 
 
 def test_the_leader_goes_last() -> None:
@@ -233,7 +252,7 @@ def test_a_driver_that_is_no_daemon_set_is_warned_of_before_a_drain() -> None:
         for d in base.drivers
     )
     made = plan(replace(base, drivers=drivers))
-    notes = {s.nodes[0]: "\n".join(s.notes) for s in made.steps if s.phase == "nodes"}
+    notes = {name: "\n".join(s.notes) for s in made.steps if s.phase == "nodes" for name in s.nodes}
     assert "dra.net is served by a Deployment" in notes["gpu-1"]
     assert "gpu.example.com is served by" not in notes["gpu-1"]
     assert "is served by" not in notes["cpu-1"]
@@ -246,3 +265,47 @@ def test_what_was_not_read_is_said_at_the_head() -> None:
     partly = replace(base, namespaces_read={"pods": ("ml",)})
     assert any("known in part only" in text for text in plan(partly).warnings)
     assert not plan(base).warnings
+
+
+@pytest.mark.parametrize("name", ["eks", "openshift"])
+def test_where_the_provider_takes_a_patch_release_any_of_the_minor_is_right(name: str) -> None:
+    base = fixture(name)
+    minor = f"1.{int((minor_of(base.cluster.server_version) or '1.33').split('.')[1]) + 1}"
+    made = plan(base, to(minor))
+    assert made.to_version == f"v{minor}"
+    check = next(c for c in made.checks if c.query and c.query.fact == "server.version")
+    assert judge(check, Reading(value=f"v{minor}.9-eks-0000000"))[0] == "pass"
+    assert judge(check, Reading(value="v1.99.0"))[0] == "fail"
+    exact = plan(base, to(f"{minor}.4"))
+    check = next(c for c in exact.checks if c.query and c.query.fact == "server.version")
+    assert judge(check, Reading(value=f"v{minor}.9"))[0] == "fail"
+    arrived = replace(
+        base,
+        cluster=replace(base.cluster, server_version=f"v{minor}.9"),
+        nodes=tuple(replace(n, kubelet_version=f"v{minor}.9") for n in base.nodes),
+    )
+    assert not [s for s in plan(arrived, to(minor)).steps if s.phase == "nodes"]
+
+
+def test_a_provider_that_cannot_go_back_gets_no_backup_that_promises_it() -> None:
+    made = plan(fixture("eks"), to("1.34"))
+    control = {b.id for b in made.rollback if "kube-apiserver" in b.what}
+    assert control
+    assert not [s for s in made.steps if s.phase == "before" and control & set(s.rollback)]
+
+
+def test_an_agent_of_k3s_stays_an_agent() -> None:
+    made = plan(fixture("k3s"), to("1.34"))
+    installs = [c.text for c in (*nodes_of(made), *backs_of(made, "kubelet")) if "get.k3s.io" in c.text]
+    assert len(installs) == 2
+    for text in installs:
+        assert "k3s-agent.service.env" in text
+        assert "INSTALL_K3S_EXEC=agent" in text
+
+
+def nodes_of(made: Ticket) -> list[Command]:
+    return [c for s in made.steps if s.phase == "nodes" for c in s.commands]
+
+
+def backs_of(made: Ticket, word: str) -> list[Command]:
+    return [c for b in made.rollback if b.what.startswith(word) for c in b.commands]

@@ -208,7 +208,7 @@ def _bare(scene: Scene) -> list[StepDraft]:
             rollback=["back:bare"],
             notes=[
                 tr(
-                    "Better from their owner's own manifest: a saved Pod still names its node, its UID and its status."
+                    "Better from their owner's own manifest: a saved Pod still holds what the cluster filled in."
                 ),
                 *(
                     [

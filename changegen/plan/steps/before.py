@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from changegen.i18n import tr
-from changegen.model.ticket import Command, Finding
+from changegen.model.ticket import Finding
 from changegen.plan.draft import StepDraft
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     command,
     dedupe,
+    gathered,
     names,
     other_parts,
     packages,
@@ -101,6 +102,10 @@ def _etcd_steps(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=scene.profile.minutes.etcd_snapshot,
                 go_on=tr(
                     "The status shows a hash, a revision and a size that fits; a copy with its checksum is not on a node of the cluster."
+                )
+                if any("snapshot status" in item.text for item in save)
+                else tr(
+                    "It has ended without an error; a copy with its checksum is not on a node of the cluster."
                 ),
                 stop=tr("The snapshot fails, or its status cannot be read."),
                 checks=["check:readyz"],
@@ -193,11 +198,10 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     local = dist.commands.get("backup", ())
     if local:
         nodes = scene.control_nodes if "{node}" in local[0].where or "{ip}" in local[0].text else ()
-        commands: list[Command] = []
-        for node in nodes or ("",):
-            commands += scene.commands(local, hop, node)
+        commands = gathered([(node, scene.commands(local, hop, node)) for node in nodes or ("",)])
         moved = [node for node in nodes if scene.state_of(node) != "todo"]
         notes = [tr("The copies hold private keys.")] if scene.pki else []
+        kept = dist.downgrade == "one-way" and not nodes
         if moved and dist.name == "kubeadm":
             notes.append(
                 tr(
@@ -209,8 +213,12 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             StepDraft(
                 key="backup",
                 phase="before",
-                title=tr("Back up the control plane's configuration"),
-                why=tr("The way back puts these files back; it cannot be made from the cluster afterwards."),
+                title=tr("Save what the provider says of the cluster")
+                if kept
+                else tr("Back up the control plane's configuration"),
+                why=tr("Nothing can be put back from it: it shows afterwards how the cluster was set up.")
+                if kept
+                else tr("The way back puts these files back; it cannot be made from the cluster afterwards."),
                 commands=dedupe(commands),
                 nodes=nodes,
                 minutes=2 * max(1, len(nodes)),
@@ -220,7 +228,7 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 stop=tr("A copy is missing."),
                 notes=notes,
                 checks=["check:readyz"],
-                rollback=["back:control-plane", "back:etcd"],
+                rollback=[] if kept else ["back:control-plane", "back:etcd"],
             )
         )
     served = _serves_dra(scene)
@@ -387,9 +395,12 @@ def _prepare(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     steps = []
     images = dist.commands.get("images", ())
     if images and waiting:
-        commands: list[Command] = []
-        for node in waiting if "{node}" in images[0].where else waiting[:1]:
-            commands += [*packages(scene, "kubeadm", hop, node), *scene.commands(images, hop, node)]
+        commands = gathered(
+            [
+                (node, [*packages(scene, "kubeadm", hop, node), *scene.commands(images, hop, node)])
+                for node in (waiting if "{node}" in images[0].where else waiting[:1])
+            ]
+        )
         unknown = dist.packages and any(scene.family(node) == "other" for node in waiting)
         steps.append(
             StepDraft(

@@ -14,7 +14,10 @@ from changegen.versions import minor_of, parse_image
 
 KUBECTL = "any machine with kubectl"
 MOST_SINGLE = 12
-"""Up to so many nodes, each has a step of its own; above it, nodes that meet the same are one step."""
+"""Up to so many nodes, a step says of each what its drain meets; above it, only nodes that meet the same share a step."""
+
+MOST_NAMED = 6
+"""Up to so many nodes are named where a command runs; more stand in the step's notes."""
 
 KUBELET_SLICES_WAIT = 120
 """Seconds that a driver gets to publish again after its node's kubelet started."""
@@ -30,6 +33,48 @@ def names(items: Iterable[str], most: int = 6) -> str:
     listed = list(items)
     shown = ", ".join(listed[:most])
     return shown if len(listed) <= most else tr("{shown} and {n} more", shown=shown, n=len(listed) - most)
+
+
+def in_turn(nodes: Sequence[str]) -> str:
+    """Where a command runs that is the same for several nodes."""
+    if len(nodes) == 1:
+        return nodes[0]
+    if len(nodes) > MOST_NAMED:
+        return tr("the node")
+    return tr("{nodes}, one after another", nodes=", ".join(nodes))
+
+
+def gathered(parts: Sequence[tuple[str, Sequence[Command]]]) -> list[Command]:
+    """Commands of several nodes: once, where each node has the same ones, else node by node.
+
+    Args:
+        parts: (node, its commands); a command of another place than the node stays where it is.
+    """
+    if len(parts) < 2:
+        return [item for _, commands in parts for item in commands]
+    forms = {
+        tuple((item.text, item.where == node or item.where, item.runs) for item in commands)
+        for node, commands in parts
+    }
+    if len(forms) > 1:
+        return [item for _, commands in parts for item in commands]
+    where = in_turn([node for node, _ in parts])
+    node, commands = parts[0]
+    return [
+        Command(text=item.text, where=where if item.where == node else item.where, runs=item.runs)
+        for item in commands
+    ]
+
+
+def installer_note(scene: Scene) -> list[str]:
+    """What the installer of K3s forgets."""
+    if scene.distribution.name != "k3s":
+        return []
+    return [
+        tr(
+            "The installer writes the service anew: give it the arguments of the first installation too (INSTALL_K3S_EXEC), unless they all stand in /etc/rancher/k3s/config.yaml."
+        )
+    ]
 
 
 def dedupe(commands: Iterable[Command]) -> list[Command]:
@@ -77,7 +122,7 @@ def other_parts(scene: Scene) -> dict[str, str]:
     for runtime in runtimes:
         name, _, version = runtime.partition("://")
         count = sum(1 for node in scene.snapshot.nodes if node.container_runtime == runtime)
-        found[f"{name} " + tr("on {n} nodes", n=count)] = version or "?"
+        found[f"{name} " + (tr("on 1 node") if count == 1 else tr("on {n} nodes", n=count))] = version or "?"
     return found
 
 

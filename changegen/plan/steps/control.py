@@ -8,6 +8,7 @@ from changegen.plan.draft import StepDraft
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     command,
+    installer_note,
     last_member_step,
     packages,
 )
@@ -106,6 +107,7 @@ def _control_node(
                 "kubeadm's success message proves only that Pods are in phase Running, and one that crash-loops is too: the two answers of this node's own API server are the proof."
             )
         )
+    notes += installer_note(scene)
     if not dist.commands.get(name):
         notes.append(
             tr("How is not known for this distribution: as your installer does it, one node at a time.")
@@ -157,6 +159,8 @@ def _control_node(
 
 
 def _chosen(hop: HopPlan) -> str:
+    if hop.version == f"v{hop.minor}":
+        return tr("Which patch release of {minor} it becomes is the provider's choice.", minor=hop.minor)
     return tr(
         "The exact version was chosen from the data of this tool: any patch of {minor} will do.",
         minor=hop.minor,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 
 from changegen.i18n import tr
 from changegen.model.ticket import Command
@@ -11,8 +10,11 @@ from changegen.plan.draft import StepDraft
 from changegen.plan.scene import Drain, HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     KUBECTL,
+    MOST_NAMED,
     MOST_SINGLE,
     command,
+    in_turn,
+    installer_note,
     names,
     node_minutes,
     packages,
@@ -41,37 +43,31 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             if members
         ]
     drains = [scene.drain_of(name) for name in names]
-    if len(drains) <= MOST_SINGLE:
-        return [_node_step(scene, hop, (drain,)) for drain in drains]
     order = {name: at for at, name in enumerate(scene.control_nodes)}
+    few = len(drains) <= MOST_SINGLE
 
     def kind(drain: Drain) -> tuple[object, ...]:
-        # Nodes that differ in nothing that the one who drains must know are one step.
-        control = order.get(drain.node, -1)
+        # Few nodes: the commands are the same, and the notes say what differs. Many: nothing may differ that the one
+        # who drains must know.
+        same = (drain.node in order, drain.flags, tuple(sorted(drain.drivers)), scene.family(drain.node))
+        return same if few else (*same, drain.budgets, drain.bare, bool(drain.holders))
+
+    groups: dict[tuple[object, ...], list[Drain]] = {}
+    for drain in drains:
+        groups.setdefault(kind(drain), []).append(drain)
+
+    def rank(group: list[Drain]) -> tuple[object, ...]:
+        # What can go wrong least comes first.
         return (
-            control,
-            drain.flags,
-            drain.budgets,
-            drain.bare,
-            tuple(sorted(drain.drivers)),
-            bool(drain.holders),
-            scene.family(drain.node),
+            group[0].node not in order,
+            bool(group[0].drivers),
+            max(len(d.bare) for d in group),
+            max(len(d.budgets) for d in group),
+            any(d.holders for d in group),
+            repr(kind(group[0])),
         )
 
-    def rank(drain: Drain) -> tuple[object, ...]:
-        return (
-            drain.node not in order,
-            order.get(drain.node, 0),
-            len(drain.budgets),
-            len(drain.bare),
-            bool(drain.holders),
-            repr(kind(drain)),
-        )
-
-    steps = []
-    for _, members in groupby(sorted(drains, key=rank), key=kind):
-        steps.append(_node_step(scene, hop, tuple(members)))
-    return steps
+    return [_node_step(scene, hop, tuple(group)) for group in sorted(groups.values(), key=rank)]
 
 
 def node_key(hop: HopPlan, node: str) -> str:
@@ -83,51 +79,39 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDra
     dist, head = scene.distribution, drains[0]
     single = len(drains) == 1
     nodes = tuple(drain.node for drain in drains)
-    name = head.node if single else ""
-    where_fields = {} if single else {"node": '"$NODE"', "ip": '"$NODE"'}
-    fields = {"drain_flags": " ".join(head.flags), **where_fields}
+    place = in_turn(nodes)
+    fields = {"drain_flags": " ".join(head.flags)} | ({} if single else {"node": '"$NODE"', "ip": '"$NODE"'})
+
+    def on_node(made: Iterable[Command]) -> list[Command]:
+        return [
+            Command(text=c.text, where=place if c.where in ("", head.node) else c.where, runs=c.runs)
+            for c in made
+        ]
 
     def fill(key: str) -> list[Command]:
-        made = scene.commands(dist.commands.get(key, ()), hop, name, fields)
-        return (
-            list(made)
-            if single
-            else [Command(text=c.text, where=c.where or tr("the node"), runs=c.runs) for c in made]
-        )
+        return on_node(scene.commands(dist.commands.get(key, ()), hop, head.node if single else "", fields))
 
     control = head.node in scene.control_nodes
-    tools = dist.packages
     commands: list[Command] = []
-    if tools and not control:
-        commands += [
-            Command(text=c.text, where=c.where if single else tr("the node"), runs=c.runs)
-            for c in packages(scene, "kubeadm", hop, head.node)
-        ]
+    if dist.packages and not control:
+        commands += on_node(packages(scene, "kubeadm", hop, head.node))
     if not control:
         commands += fill("node-config")
     commands += fill("drain")
-    if tools:
-        commands += [
-            Command(text=c.text, where=c.where if single else tr("the node"), runs=c.runs)
-            for c in packages(scene, "kubelet", hop, head.node)
-        ]
+    if dist.packages:
+        commands += on_node(packages(scene, "kubelet", hop, head.node))
     commands += fill("kubelet-restart")
     commands += fill("back-to-work")
-    title = (
-        tr("Move the kubelet of {node} to {version}", node=head.node, version=hop.version)
-        if single
-        else tr(
-            "Move the kubelets of {n} nodes to {version}, one after the other",
-            n=len(drains),
-            version=hop.version,
-        )
-    )
+    if not single:
+        at = next((at for at, c in enumerate(commands) if '"$NODE"' in c.text), None)
+        if at is not None:
+            commands.insert(at, Command(text=f"NODE={quoted(head.node)}", where=commands[at].where))
     drivers = sorted({driver for drain in drains for driver in drain.drivers})
     return StepDraft(
         key=node_key(hop, head.node),
         phase="nodes",
-        title=title,
-        why=_node_why(drains),
+        title=_node_title(hop, nodes),
+        why=_node_why(drains) if single or len(drains) > MOST_SINGLE else "",
         commands=commands,
         nodes=nodes,
         minutes=node_minutes(scene, drains),
@@ -148,35 +132,79 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDra
     )
 
 
+def _node_title(hop: HopPlan, nodes: Sequence[str]) -> str:
+    if len(nodes) == 1:
+        return tr("Move the kubelet of {node} to {version}", node=nodes[0], version=hop.version)
+    if len(nodes) <= MOST_NAMED:
+        return tr(
+            "Move the kubelets of {nodes} to {version}, one after the other",
+            nodes=", ".join(nodes),
+            version=hop.version,
+        )
+    return tr(
+        "Move the kubelets of {n} nodes to {version}, one after the other", n=len(nodes), version=hop.version
+    )
+
+
 def _node_why(drains: Sequence[Drain]) -> str:
     held = [pod for drain in drains for pod in drain.holders]
-    if held:
-        return tr("{n} Pods that hold devices leave: {pods}.", n=len(held), pods=names(held))
-    return ""
+    if not held:
+        return ""
+    if len(held) == 1:
+        return tr("1 Pod that holds devices leaves: {pod}.", pod=held[0])
+    return tr("{n} Pods that hold devices leave: {pods}.", n=len(held), pods=names(held))
+
+
+def _published(drain: Drain) -> str:
+    return ", ".join(f"{driver} {count}" for driver, count in drain.drivers.items())
 
 
 def _node_go_on(hop: HopPlan, drains: Sequence[Drain], drivers: Sequence[str]) -> str:
-    who = drains[0].node if len(drains) == 1 else tr("The node")
-    text = tr("{node} is Ready on {version} and schedulable", node=who, version=hop.version)
+    if len(drains) == 1:
+        text = tr("{node} is Ready on {version} and schedulable", node=drains[0].node, version=hop.version)
+    else:
+        text = tr("The node is Ready on {version} and schedulable", version=hop.version)
     if drivers:
-        published = ", ".join(
-            f"{driver} {drains[0].drivers[driver]}" if len(drains) == 1 else driver for driver in drivers
-        )
+        published = _published(drains[0]) if len(drains) == 1 else ", ".join(drivers)
         text += "; " + tr(
             "it publishes its devices again ({published}; give it two minutes)", published=published
         )
     return text + "."
 
 
-def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -> list[str]:
+def _of_each(drains: Sequence[Drain]) -> list[str]:
+    """What the drain of each node meets, a note each; nodes that meet nothing have none."""
     notes = []
-    if len(drains) > 1:
-        notes.append(
-            tr("Set NODE to each in turn: {nodes}.", nodes=names((d.node for d in drains), most=400))
-        )
-        parallel = scene.profile.minutes.node_parallel
-        if parallel > 1:
-            notes.append(tr("Up to {n} at a time, as the profile says.", n=parallel))
+    for drain in drains:
+        said = []
+        if drain.holders:
+            said.append(_node_why((drain,)).rstrip(".。"))
+        if drain.budgets:
+            said.append(
+                tr(
+                    "the drain hangs while PodDisruptionBudget {budgets} allows no disruption: {step} comes first",
+                    budgets=names(drain.budgets),
+                    step="{{people}}",
+                )
+            )
+        if drain.bare:
+            said.append(
+                tr("--force deletes Pods without a controller, for good: {pods}", pods=names(drain.bare))
+            )
+        if drain.emptydir:
+            said.append(
+                tr("--delete-emptydir-data: the emptyDir data of {pods} goes", pods=names(drain.emptydir))
+            )
+        if drain.drivers:
+            said.append(tr("devices to come back: {published}", published=_published(drain)))
+        if said:
+            notes.append(f"{drain.node}: " + "; ".join(said) + ".")
+    return notes
+
+
+def _of_all(drains: Sequence[Drain]) -> list[str]:
+    """What the drains of one node, or of many nodes that are alike, meet."""
+    notes = []
     budgets = sorted({budget for drain in drains for budget in drain.budgets})
     if budgets:
         notes.append(
@@ -192,6 +220,22 @@ def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -
     empty = sorted({pod for drain in drains for pod in drain.emptydir})
     if empty:
         notes.append(tr("--delete-emptydir-data: the emptyDir data of {pods} goes.", pods=names(empty)))
+    return notes
+
+
+def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -> list[str]:
+    notes = []
+    if len(drains) > 1:
+        notes.append(
+            tr(
+                "All blocks with one node, then all with the next; set NODE to each in turn: {nodes}.",
+                nodes=names((d.node for d in drains), most=400),
+            )
+        )
+        parallel = scene.profile.minutes.node_parallel
+        if parallel > 1:
+            notes.append(tr("Up to {n} at a time, as the profile says.", n=parallel))
+    notes += _of_each(drains) if 1 < len(drains) <= MOST_SINGLE else _of_all(drains)
     if drivers:
         notes.append(
             tr(
@@ -208,6 +252,7 @@ def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -
         for driver in drivers
         if kinds.get(driver, "DaemonSet") != "DaemonSet"
     ]
+    notes += installer_note(scene)
     if any(drain.unknown for drain in drains):
         notes.append(tr("Not all Pods were read: the drain may meet more than is said here."))
     if scene.distribution.packages and scene.family(drains[0].node) == "other":
@@ -268,6 +313,8 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         phase="nodes",
         title=tr("Move node group {group} to {version}", group=group, version=hop.version)
         if group
+        else tr("Move {node} to {version}", node=members[0], version=hop.version)
+        if len(members) == 1
         else tr("Move {n} nodes to {version}", n=len(members), version=hop.version),
         why=_node_why(drains),
         commands=commands,
@@ -305,7 +352,9 @@ def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         StepDraft(
             key=f"node:{hop.version}:workers",
             phase="nodes",
-            title=tr("Let the {n} workers follow", n=len(drains)),
+            title=tr("Let worker {node} follow", node=drains[0].node)
+            if len(drains) == 1
+            else tr("Let the {n} workers follow", n=len(drains)),
             why=_node_why(drains),
             commands=list(scene.commands(templates, hop)),
             nodes=tuple(drain.node for drain in drains),
