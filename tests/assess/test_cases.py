@@ -18,7 +18,7 @@ CASES = Path(__file__).parent.parent / "data" / "cases"
 
 @cache
 def case(name: str, to: str = "") -> Assessment:
-    snapshot = build_snapshot(files.read_input([CASES / name]))
+    snapshot = build_snapshot(files.read_input([CASES / name / "input"]))
     return assess(snapshot, Profile(name="case", target=Target(kubernetes=to)), kubedata.load())
 
 

@@ -30,7 +30,7 @@ def read(*paths: Path) -> Snapshot:
 
 @cache
 def case(name: str, *files: str) -> tuple[Snapshot, Assessment]:
-    folder = DATA / "cases" / name
+    folder = DATA / "cases" / name / "input"
     snapshot = read(*(folder / file for file in files)) if files else read(folder)
     return snapshot, assess(
         snapshot, Profile(name="case", target=Target(kubernetes="1.37.2")), kubedata.load()

@@ -14,7 +14,7 @@ LAYOUTS = Path(__file__).parent / "data"
 
 
 def read(name: str) -> Snapshot:
-    folder = CASES / name
+    folder = CASES / name / "input"
     return build_snapshot(read_input(folder if folder.is_dir() else LAYOUTS / name))
 
 
