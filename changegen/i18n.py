@@ -1,7 +1,7 @@
 """Words of the tool in the reader's language.
 
 ``tr("{n} Pods hold devices", n=3)`` looks the literal English text up in the catalogue of the language in force and
-fills the named fields. The language is a context variable, so that the pure functions need no extra argument and two
+fills the named fields; ``trn`` is the same for a text that depends on a count. The language is a context variable, so that the pure functions need no extra argument and two
 tickets in one process do not disturb each other. Kubernetes' own names, commands and codes are never translated.
 """
 
@@ -50,3 +50,20 @@ def tr(msgid: str, /, **fields: object) -> str:
     """
     text = catalogue(_lang.get()).get(msgid, msgid)
     return text.format(**fields) if fields else text.replace("{{", "{").replace("}}", "}")
+
+
+def trn(one: str, many: str, /, n: int, **fields: object) -> str:
+    """Return the text for a count: ``trn("{n} Pod waits", "{n} Pods wait", n=1)``.
+
+    English says ``one`` of exactly one and ``many`` of everything else, 0 too. Catalogues have ``many`` alone: the
+    languages that the tool speaks beside English have one form for every count.
+
+    Args:
+        one: The English text for one; its fields are among those of ``many``.
+        many: The English text for any other number, and the msgid.
+        n: The count; it is the field ``n`` too.
+        fields: What the other named fields are filled with.
+    """
+    lang = _lang.get()
+    text = one if n == 1 and lang == "en" else catalogue(lang).get(many, many)
+    return text.format(n=n, **fields)

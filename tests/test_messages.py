@@ -57,3 +57,15 @@ def test_a_chinese_ticket_has_no_english_sentence(chinese):
 def test_an_unknown_message_stays_english_and_fields_are_not_looked_at_again():
     with i18n.language("zh-CN"):
         assert i18n.tr("no such message {x}", x="{y}") == "no such message {y}"
+
+
+def test_a_count_chooses_the_text_in_english_and_one_text_serves_in_chinese(monkeypatch):
+    one, many = "{n} Pod waits in {where}", "{n} Pods wait in {where}"
+    assert [i18n.trn(one, many, n=n, where="ml") for n in (0, 1, 2)] == [
+        "0 Pods wait in ml",
+        "1 Pod waits in ml",
+        "2 Pods wait in ml",
+    ]
+    monkeypatch.setattr(i18n, "catalogue", lambda _lang: {many: "{where}: {n}"})
+    with i18n.language("zh-CN"):
+        assert [i18n.trn(one, many, n=n, where="ml") for n in (1, 2)] == ["ml: 1", "ml: 2"]

@@ -2,7 +2,8 @@
 
 A message is the literal English text in ``tr("…")`` of the package and the templates, and the text of the tables whose
 rows are looked up when they are shown (the codes of findings; data files whose texts are for people). A call of
-``tr`` with anything else than a literal is a fault unless its place is on the list of tables.
+``tr`` with anything else than a literal is a fault unless its place is on the list of tables. Of ``trn("one", "many")``
+the second text is the message; the first must have no other fields.
 
 ``python tools/messages.py --check`` fails where a catalogue lacks a message, keeps one that is no longer used, or has
 other named fields than the English text. ``--missing LANG`` prints what is missing as JSON, to be filled in and given
@@ -26,8 +27,10 @@ LOCALE = ROOT / "changegen" / "data" / "locale"
 LANGUAGES = ("zh-CN",)
 TABLES = frozenset({"title", "meaning", "remedy", "why"})
 """Fields of table rows that are looked up when they are shown: of the codes and of data/driver-rollback.json."""
-_TEMPLATE = re.compile(r"""\btr\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
-_ANY_TEMPLATE = re.compile(r"\btr\(")
+_TEXT = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')"""
+_TEMPLATE = re.compile(rf"\btr\(\s*{_TEXT}")
+_TEMPLATE_COUNT = re.compile(rf"\btrn\(\s*{_TEXT}\s*,\s*{_TEXT}")
+_ANY_TEMPLATE = re.compile(r"\btrn?\(")
 
 
 class NotLiteralError(ValueError):
@@ -82,6 +85,11 @@ def in_source(path: Path) -> tuple[set[str], list[int]]:
         if not isinstance(node, ast.Call) or not node.args:
             continue
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "trn":
+            one, many = (_literals(argument, tables) or [""] for argument in node.args[:2])
+            if not one[0] or not many[0] or not fields(one[0]) <= fields(many[0]):
+                other.append(node.lineno)
+            found.update(many)
         if name not in {"tr", "_tr"}:
             continue
         texts = _literals(node.args[0], tables)
@@ -95,10 +103,23 @@ def in_source(path: Path) -> tuple[set[str], list[int]]:
 def in_template(path: Path) -> set[str]:
     """Return the messages of one template."""
     text = path.read_text(encoding="utf-8")
-    found = [ast.literal_eval(f'"{a}"' if a else f"'{b}'") for a, b in _TEMPLATE.findall(text)]
+    found = [_unquoted(a, b) for a, b in _TEMPLATE.findall(text)]
+    for one_a, one_b, many_a, many_b in _TEMPLATE_COUNT.findall(text):
+        one, many = _unquoted(one_a, one_b), _unquoted(many_a, many_b)
+        if not fields(one) <= fields(many):
+            raise NotLiteralError(
+                f"{path}: trn() with fields in the first text that the second lacks: {one!r}"
+            )
+        found.append(many)
     if len(found) != len(_ANY_TEMPLATE.findall(text)):
         raise NotLiteralError(f"{path}: tr() with something that is no literal")
     return set(found)
+
+
+def _unquoted(double: str, single: str) -> str:
+    """Return the text of a quoted literal, of which one of the two is empty."""
+    text: str = ast.literal_eval(f'"{double}"' if double else f"'{single}'")
+    return text
 
 
 def in_tables() -> set[str]:

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from changegen import resources
 from changegen.errors import TemplateError
-from changegen.i18n import current_language, tr
+from changegen.i18n import current_language, tr, trn
 from changegen.model.base import Scalar
 from changegen.render import escape as esc
 
@@ -184,7 +184,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         dedupe=_dedupe,
         when=_when,
     )
-    env.globals.update(tr=tr, lang=current_language())
+    env.globals.update(tr=tr, trn=trn, lang=current_language())
     return env
 
 
