@@ -166,14 +166,9 @@ def _open_fields(made: Ticket) -> list[str]:
 
 
 def _copy_templates(folder: Path) -> None:
-    import shutil
+    from changegen.render import init_templates
 
-    from changegen import resources
-
-    if folder.exists() and any(folder.iterdir()):
-        raise click.UsageError(f"--template-init {folder}: the folder is not empty")
-    shutil.copytree(resources.folder("templates"), folder, dirs_exist_ok=True)
-    count = sum(path.is_file() for path in folder.rglob("*"))
+    count = init_templates(folder)
     note(f"{count} templates in {folder}; delete what you do not change")
     hint(f"changegen ticket INPUT --profile NAME --template {folder}")
 
