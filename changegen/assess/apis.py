@@ -47,9 +47,9 @@ OBJECTS = Code(
     code="CG-API-005",
     title="Objects written in an API version that goes",
     severity="blocking",
-    others=("warning",),
+    others=("info",),
     meaning="Objects of the input are in an API version that the target no longer serves: the manifests or clients that "
-    "made them stop working.",
+    "made them stop working. An info where the version is deprecated at the target and goes later.",
     remedy="Rewrite them in the replacement version.",
 )
 CRD_STORED = Code(
@@ -124,6 +124,12 @@ def removed_in(data: KubernetesData, group_version: str, name: str) -> str | Non
         return api.removed
     after = data.minors.index(minor) + 1
     return data.minors[after] if after < len(data.minors) else None
+
+
+def deprecated_in(data: KubernetesData, group_version: str, name: str) -> str | None:
+    """Minor in which a resource or kind of a group version was deprecated, by the newest data; None: none known."""
+    found = _index(data).get((group_version, name))
+    return found[0].deprecated if found is not None else None
 
 
 def replacement(data: KubernetesData, group_version: str, name: str) -> str:
@@ -339,9 +345,9 @@ def _objects(ctx: Context) -> Iterator[Finding]:
     """Objects of resource.k8s.io as they were read: a manifest keeps the version that it was written in."""
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for claim in ctx.snapshot.claims:
-        found[claim.api_version, "ResourceClaim"].append(f"{claim.namespace}/{claim.name}")
+        found[claim.api_version, "ResourceClaim"].append(_full(claim.namespace, claim.name))
     for template in ctx.snapshot.claim_templates:
-        found[template.api_version, "ResourceClaimTemplate"].append(f"{template.namespace}/{template.name}")
+        found[template.api_version, "ResourceClaimTemplate"].append(_full(template.namespace, template.name))
     for device_class in ctx.snapshot.device_classes:
         found[device_class.api_version, "DeviceClass"].append(device_class.name)
     for rule in ctx.snapshot.taint_rules:
@@ -351,25 +357,45 @@ def _objects(ctx: Context) -> Iterator[Finding]:
     for (version, kind), objects in sorted(found.items()):
         gv = version if "/" in version or not version else f"resource.k8s.io/{version}"
         gone = removed_in(ctx.data, gv, kind) if gv else None
-        if not _by(gone, ctx.target_minor):
-            continue
+        since = deprecated_in(ctx.data, gv, kind) if gv else None
         after = replacement(ctx.data, gv, kind)
-        yield finding(
-            OBJECTS,
-            tr(
+        now = _by(gone, ctx.target_minor)
+        if now:
+            text = tr(
                 "{count} {kind} were read in {gv}; {minor} no longer serves it: {names}.",
                 count=len(objects),
                 kind=kind,
                 gv=gv,
                 minor=gone,
                 names=names(objects),
-            ),
+            )
+        elif gone is not None and _by(since, ctx.target_minor):
+            text = tr(
+                "{count} {kind} were read in {gv}, deprecated since {since}; it goes with {minor}: {names}.",
+                count=len(objects),
+                kind=kind,
+                gv=gv,
+                since=since,
+                minor=gone,
+                names=names(objects),
+            )
+        else:
+            continue
+        yield finding(
+            OBJECTS,
+            text,
+            severity="blocking" if now else "info",
             component=kind,
             instances=objects,
             name=gv,
             advice=tr(OBJECTS.remedy) + (" " + tr("Replacement: {after}.", after=after) if after else ""),
             hop=ctx.hop_of(gone or ""),
         )
+
+
+def _full(namespace: str, name: str) -> str:
+    """Name with its namespace; a manifest need not say one."""
+    return f"{namespace}/{name}" if namespace else name
 
 
 # ------------------------------------------------------------------------------------------------------- served

@@ -449,14 +449,23 @@ def _runtime_config(ctx: Context) -> Iterator[Finding]:
                 evidence=item.evidence[:8],
             )
         elif removal is not None:
-            yield finding(
-                RTC_SOON,
-                tr(
-                    "--runtime-config {entry} on {where} keeps an API that is announced to go with {minor}.",
+            by_kind = _removals(ctx, item.key)
+            text = tr(
+                "--runtime-config {entry} on {where} keeps an API that is announced to go with {minor}.",
+                entry=f"{item.key}={item.value}",
+                where=names(item.labels),
+                minor=removal,
+            )
+            if len(set(by_kind.values())) > 1:
+                text = tr(
+                    "--runtime-config {entry} on {where} keeps kinds that are announced to go: {kinds}.",
                     entry=f"{item.key}={item.value}",
                     where=names(item.labels),
-                    minor=removal,
-                ),
+                    kinds=", ".join(f"{kind} {minor}" for kind, minor in sorted(by_kind.items())),
+                )
+            yield finding(
+                RTC_SOON,
+                text,
                 component="kube-apiserver",
                 instances=item.labels,
                 name=item.key,
@@ -485,14 +494,21 @@ def _removal(ctx: Context, key: str) -> str | None:
     """Minor with which the last kind of a group version goes, by the newest lifecycle marks; None: not announced."""
     if "/" not in key or key in _SPECIAL:
         return None
-    group_version = "/".join(key.split("/")[:2])
-    removed = [
-        a.removed for a in ctx.data.apis(ctx.data.newest) if a.group_version == group_version and a.served
-    ]
-    known = [m for m in removed if m]
+    removed = _removals(ctx, key)
+    known = [m for m in removed.values() if m]
     if not removed or len(known) != len(removed):
         return None
     return max(known, key=minor_key)
+
+
+def _removals(ctx: Context, key: str) -> dict[str, str]:
+    """Kind of a group version -> the minor with which it goes; empty text: not announced."""
+    group_version = "/".join(key.split("/")[:2])
+    return {
+        api.kind: api.removed or ""
+        for api in ctx.data.apis(ctx.data.newest)
+        if api.group_version == group_version and api.served
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------- rows

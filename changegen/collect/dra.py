@@ -475,6 +475,7 @@ def _templates(found: Iterable[Located[wire.ResourceClaimTemplate]]) -> tuple[Cl
                     namespace=item.namespace,
                     name=item.obj.metadata.name,
                     requests=_requests(item.obj.spec.spec),
+                    api_version=item.api_version,
                 )
                 for item in found
             ),

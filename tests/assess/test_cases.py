@@ -137,8 +137,12 @@ def test_beta_versions_that_go_with_a_target_newer_than_the_data() -> None:
     assert entries["resource.k8s.io/v1beta1"].severity == "blocking"
     assert "1.38" in entries["resource.k8s.io/v1beta1"].message
     assert entries["resource.k8s.io/v1alpha3"].severity == "info"
-    written = [f for f in found.findings if f.code == "CG-API-005"]
-    assert [(f.subject.component, f.severity) for f in written] == [("ResourceClaimTemplate", "blocking")]
+    written = sorted((f for f in found.findings if f.code == "CG-API-005"), key=lambda f: f.subject.component)
+    assert [(f.subject.component, f.severity) for f in written] == [
+        ("DeviceTaintRule", "info"),
+        ("ResourceClaimTemplate", "blocking"),
+    ]
+    assert "1.39" in written[0].message
     assert of(found, "CG-VERSION-001")
     skipped = next(f for f in found.findings if f.code == "CG-VERSION-006")
     assert "1.36, 1.37, 1.38" in skipped.message
