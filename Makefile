@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PAGES := make_docs cli_docs make_template_docs
 
-.PHONY: help demo test lint types bench docs data oracle examples test-controlplane wheel clean system
+.PHONY: help demo test lint types bench docs examples data oracle test-controlplane wheel system clean
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -12,9 +13,6 @@ help: ## show what there is
 $(STAMP): pyproject.toml tools/setup.sh
 	@PYTHON="$(PYTHON)" sh tools/setup.sh "$(VENV)"
 	@touch $(STAMP)
-
-system: ## install the Debian packages that PDF needs (root on Debian or Ubuntu)
-	@sh tools/system.sh
 
 demo: $(STAMP) system ## make ticket.md and ticket.pdf from the example cluster
 	@$(BIN)/changegen ticket examples/upgrade-1.37/before --profile kubernetes-1.37-dra -o ticket.md
@@ -27,10 +25,10 @@ demo: $(STAMP) system ## make ticket.md and ticket.pdf from the example cluster
 test: $(STAMP) system ## run the tests (no Go needed)
 	@$(BIN)/pytest -q -n auto --dist worksteal -m "not controlplane and not slow"
 
-lint: $(STAMP) ## ruff, formatting, generated docs
+lint: $(STAMP) ## ruff, formatting, generated docs, catalogues of other languages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@for tool in make_docs cli_docs make_template_docs; do $(BIN)/python tools/$$tool.py --check || exit 1; done
+	@for tool in $(PAGES) messages; do $(BIN)/python tools/$$tool.py --check || exit 1; done
 
 types: $(STAMP) ## mypy --strict
 	@$(BIN)/mypy
@@ -39,7 +37,7 @@ bench: $(STAMP) ## ratios of speed, measured in one run
 	@$(BIN)/python tools/bench.py
 
 docs: $(STAMP) ## remake the generated pages
-	@for tool in make_docs cli_docs make_template_docs; do $(BIN)/python tools/$$tool.py || exit 1; done
+	@for tool in $(PAGES); do $(BIN)/python tools/$$tool.py || exit 1; done
 
 examples: $(STAMP) ## remake examples/ from their inputs
 	@$(BIN)/python tools/make_examples.py
@@ -57,5 +55,10 @@ test-controlplane: $(STAMP) system ## build the real control plane if needed and
 wheel: $(STAMP) ## build the wheel, install it into an empty environment, render a ticket from it
 	@sh tools/check_wheel.sh "$(PYTHON)"
 
+system: ## install the Debian packages that PDF needs (root on Debian or Ubuntu)
+	@sh tools/system.sh
+
 clean: ## remove what was made
-	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis ticket.md ticket.pdf ticket.html
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
+	@rm -f ticket.md ticket.pdf ticket.html ticket.json
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

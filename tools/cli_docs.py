@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from changegen.cli import COMMANDS, cli  # noqa: E402
 from changegen.compare import AREAS, VOLATILE  # noqa: E402
+from tools import pages  # noqa: E402
 
 CLI_HEAD = """# Command line
 
@@ -72,7 +72,7 @@ snapshot one by one and holds `diff` to this list.
 def diff_page() -> str:
     """The page of what diff compares."""
     rows = [
-        f"| `{entry.path}`{' (part of it)' if entry.part else ''} | {entry.why.replace('|', chr(92) + '|')} |"
+        f"| `{entry.path}`{' (part of it)' if entry.part else ''} | {pages.cell(entry.why)} |"
         for entry in VOLATILE
     ]
     areas = ", ".join(f"`{area}`" for area in AREAS)
@@ -110,10 +110,8 @@ def cli_page() -> str:
                 continue
             env = parameter.envvar
             names = [env] if isinstance(env, str) else list(env or ())
-            told = " ".join(record[1].split()).replace("|", "\\|")
             environment = f" Environment: {', '.join(f'`{n}`' for n in names)}." if names else ""
-            option = record[0].replace("|", "\\|")
-            rows.append(f"| `{option}` | {told}{environment} |")
+            rows.append(f"| `{pages.cell(record[0])}` | {pages.cell(record[1])}{environment} |")
         if rows:
             parts.append("| option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
@@ -122,26 +120,5 @@ def cli_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {"docs/cli.md": cli_page, "docs/diff.md": diff_page}
 
 
-def main() -> int:
-    """Write or check every page; 1 where a page is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, fail where a page is out of date"
-    )
-    options = parser.parse_args()
-    stale = 0
-    for name, make in PAGES.items():
-        path, text = ROOT / name, make()
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            continue
-        stale += 1
-        if options.check:
-            print(f"{name} is out of date: run python tools/cli_docs.py", file=sys.stderr)
-        else:
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {name}")
-    return 1 if stale and options.check else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.run(PAGES, "tools/cli_docs.py", __doc__))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable
 from itertools import groupby
@@ -15,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from changegen.assess.codes import CODES, Code  # noqa: E402
+from tools import pages  # noqa: E402
 
 AREAS = {
     "GATE": "Feature gates",
@@ -67,8 +67,8 @@ matches a prefix; without it every finding of the code is accepted.
 
 
 def cell(text: str) -> str:
-    """Text of one table cell."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """Return text for one table cell; what looks like a tag stays text."""
+    return pages.cell(text).replace("<", "&lt;")
 
 
 def row(code: Code) -> str:
@@ -99,28 +99,5 @@ def page(codes: Iterable[Code]) -> str:
 PAGES: dict[str, Callable[[], str]] = {"docs/codes.md": lambda: page(CODES.values())}
 
 
-def main() -> int:
-    """Writes or checks every page; 1 where a page is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, fail where a page is out of date"
-    )
-    options = parser.parse_args()
-    stale = []
-    for name, make in PAGES.items():
-        path, text = ROOT / name, make()
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            continue
-        if options.check:
-            stale.append(name)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {name}")
-    for name in stale:
-        print(f"{name} is out of date: run python tools/make_docs.py", file=sys.stderr)
-    return 1 if stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.run(PAGES, "tools/make_docs.py", __doc__))

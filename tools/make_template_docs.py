@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import sys
@@ -22,8 +21,8 @@ import msgspec  # noqa: E402
 
 from changegen.model import ticket as model  # noqa: E402
 from changegen.render import forms, jinja, view  # noqa: E402
+from tools import pages  # noqa: E402
 
-PAGE = ROOT / "docs" / "templates.md"
 HEAD = """# Templates
 
 <!-- Made by tools/make_template_docs.py from the schema of the ticket. Do not edit. -->
@@ -151,8 +150,8 @@ ORDER = (
 
 
 def cell(text: str) -> str:
-    """Text of one table cell."""
-    return " ".join(text.split()).replace("|", "\\|").replace("``", "`")
+    """Return text for one table cell; what docstrings set as code is code."""
+    return pages.cell(text).replace("``", "`")
 
 
 def spelled(kind: Any) -> str:
@@ -236,22 +235,8 @@ def page() -> str:
     )
 
 
-def main() -> int:
-    """Write or check the page; 1 where it is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    text = page()
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    if options.check:
-        print("docs/templates.md is out of date: run python tools/make_template_docs.py", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    print("wrote docs/templates.md")
-    return 0
+PAGES = {"docs/templates.md": page}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.run(PAGES, "tools/make_template_docs.py", __doc__))

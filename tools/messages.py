@@ -23,8 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from changegen import i18n  # noqa: E402
+
 LOCALE = ROOT / "changegen" / "data" / "locale"
-LANGUAGES = ("zh-CN",)
+LANGUAGES = tuple(lang for lang in i18n.LANGUAGES if lang != "en")
 TABLES = frozenset({"title", "meaning", "remedy", "why"})
 """Fields of table rows that are looked up when they are shown: of the codes and of data/driver-rollback.json."""
 _TEXT = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')"""
