@@ -7,14 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from changegen.assess.apis import served_at_target
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, SelectorError, VersionWish, names
 from changegen.assess.dra import index
-from changegen.i18n import tr
+from changegen.assess.driver_apis import DriverRelease, Project, kubelet_speaks, release_of, same_tag
+from changegen.i18n import tr, trn
 from changegen.model.base import UNOBSERVABLE
+from changegen.model.profile import DriverWish
 from changegen.model.snapshot import Driver, Pool, Workload, WorkloadRef
 from changegen.model.ticket import DriverRow, Evidence, Finding, PoolRow
-from changegen.versions import Version, minor_key, minor_of, parse_image, same_release, try_version
+from changegen.versions import Version, minor_key, minor_of, parse_image, try_version
 
 __all__ = ["CODES", "driver_rows", "findings", "pool_rows"]
 
@@ -94,6 +97,44 @@ SCHEME = Code(
     meaning="Today's version and the wanted one follow different schemes (calendar and release numbers): neither is older.",
     remedy="Read the project's notes on the change of numbers; the order cannot be told from them.",
 )
+API_GONE = Code(
+    code="CG-DRIVER-011",
+    title="Driver speaks no version of resource.k8s.io that is served",
+    severity="blocking",
+    others=("warning",),
+    meaning="The release of a driver, by its image's name and tag, is built to publish slices and read claims with versions of "
+    "resource.k8s.io of which the target serves none: its devices vanish, and no claim can be prepared. Read in the "
+    "sources of the release (changegen/data/driver-apis.json).",
+    remedy="Install a release of the driver that speaks resource.k8s.io/v1 before the API servers change. Serving the old "
+    "version by --runtime-config helps only until it is removed.",
+)
+PLUGIN_API_GONE = Code(
+    code="CG-DRIVER-012",
+    title="Driver speaks no plugin API of the kubelet",
+    severity="blocking",
+    others=("warning",),
+    meaning="The release of a driver, by its image's name and tag, registers only with plugin APIs that the kubelet of the target "
+    "dropped: the kubelet refuses it, and no claim can be prepared on the node. Read in the sources of both.",
+    remedy="Install a release of the driver that speaks v1 or v1beta1 of the plugin API before the kubelets change.",
+)
+CALL_GONE = Code(
+    code="CG-DRIVER-013",
+    title="Driver asks for an API version that is not served",
+    severity="warning",
+    others=("blocking",),
+    meaning="The release of a driver can publish its slices, but its own code also asks for a version of resource.k8s.io that the "
+    "target does not serve: what that code does fails, such as preparing claims or writing device taint rules.",
+    remedy="Install a newer release of the driver, or serve the version by --runtime-config for as long as it exists.",
+)
+APIS_UNKNOWN = Code(
+    code="CG-DRIVER-014",
+    title="Not known which API versions a driver speaks",
+    severity="info",
+    meaning="The image is none of the releases whose sources were read: whether the driver speaks a version of resource.k8s.io "
+    "and a plugin API of the target is not known. Neither can be read in the cluster.",
+    remedy="Ask the driver's project whether this release speaks resource.k8s.io/v1, and v1 or v1beta1 of the kubelet's plugin "
+    "API: both came with Kubernetes 1.34.",
+)
 NO_SLICE_ON_NODE = Code(
     code="CG-SLICE-001",
     title="Driver Pod without a ResourceSlice on its node",
@@ -151,6 +192,10 @@ CODES = (
     NODES_UNCOVERED,
     NOT_READY,
     SCHEME,
+    API_GONE,
+    PLUGIN_API_GONE,
+    CALL_GONE,
+    APIS_UNKNOWN,
     NO_SLICE_ON_NODE,
     NO_SLICE_AT_ALL,
     SLICE_NO_POD,
@@ -176,13 +221,6 @@ def _seen(driver: Driver, path: str, value: str, provenance: str = "workload tem
     )
 
 
-def _same(tag: str, label: str) -> bool:
-    left, right = try_version(tag), try_version(label)
-    if left is None or right is None:
-        return tag.removeprefix("v") == label.removeprefix("v")
-    return left.scheme == right.scheme and same_release(left, right) and left.pre == right.pre
-
-
 # --------------------------------------------------------------------------------------------------------------- rows
 
 
@@ -199,6 +237,8 @@ def driver_rows(ctx: Context) -> tuple[DriverRow, ...]:
         if driver.other_versions:
             others = ", ".join(f"{tag} ({n})" for tag, n in driver.other_versions.items())
             notes.append(tr("also {others}", others=others))
+        if driver.workload is not None:
+            notes.append(_speaks(driver))
         rows.append(
             DriverRow(
                 driver=driver.driver,
@@ -234,6 +274,17 @@ def driver_rows(ctx: Context) -> tuple[DriverRow, ...]:
         if wish.name not in seen
     )
     return tuple(sorted(rows, key=lambda row: row.driver))
+
+
+def _speaks(driver: Driver) -> str:
+    known = release_of(driver.driver, driver.image, driver.version)
+    if known is None:
+        return tr("APIs that it speaks: not known")
+    return tr(
+        "speaks resource.k8s.io {resource}; kubelet plugin API {plugin}",
+        resource=", ".join(known[1].resource),
+        plugin=", ".join(known[1].plugin),
+    )
 
 
 def pool_rows(ctx: Context) -> tuple[PoolRow, ...]:
@@ -290,6 +341,8 @@ def findings(ctx: Context) -> Iterator[Finding]:
         yield from _devices(ctx, driver)
         yield from _workload(ctx, driver)
         yield from _coverage(ctx, driver)
+        yield from _apis(ctx, driver)
+    yield from _apis_unknown(ctx)
     yield from _unlinked(ctx)
     yield from _wishes(ctx)
     yield from _nodes(ctx)
@@ -309,8 +362,8 @@ def _version(driver: Driver) -> Iterator[Finding]:
         )
     else:
         chart = _CHART.search(driver.chart)
-        lags = driver.labels_version and not _same(driver.version, driver.labels_version)
-        chart_lags = chart is not None and not _same(driver.version, chart[1])
+        lags = driver.labels_version and not same_tag(driver.version, driver.labels_version)
+        chart_lags = chart is not None and not same_tag(driver.version, chart[1])
         if lags or chart_lags:
             told = [
                 f"app.kubernetes.io/version {driver.labels_version}" if lags else "",
@@ -384,10 +437,11 @@ def _devices(ctx: Context, driver: Driver) -> Iterator[Finding]:
     if UNREPORTED in versions:
         yield finding(
             NOT_REPORTED,
-            tr(
+            trn(
+                "{driver}: driverVersion 0.0.0 on {n} device ({nodes}) means not reported",
                 "{driver}: driverVersion 0.0.0 on {n} devices ({nodes}) means not reported",
-                driver=driver.driver,
                 n=versions[UNREPORTED],
+                driver=driver.driver,
                 nodes=names(where[UNREPORTED]),
             ),
             component="driver",
@@ -403,10 +457,10 @@ def _workload(ctx: Context, driver: Driver) -> Iterator[Finding]:
             yield finding(
                 NO_WORKLOAD,
                 tr(
-                    "{driver}: {devices} devices on {nodes} nodes are published, and no workload that was read seems to serve it",
+                    "{driver}: {devices} on {nodes} published, and no workload that was read seems to serve it",
                     driver=driver.driver,
-                    devices=driver.devices,
-                    nodes=len(driver.nodes),
+                    devices=trn("{n} device", "{n} devices", n=driver.devices),
+                    nodes=trn("{n} node", "{n} nodes", n=len(driver.nodes)),
                 ),
                 component="driver",
                 name=driver.driver,
@@ -415,11 +469,12 @@ def _workload(ctx: Context, driver: Driver) -> Iterator[Finding]:
         return
     if driver.desired is not None and driver.ready is not None and driver.ready < driver.desired:
         unready = sorted(set(driver.pod_nodes or ()) - set(driver.ready_nodes or ()))
-        text = tr(
-            "{workload}: {ready} of {desired} Pods are ready",
+        text = trn(
+            "{workload}: {ready} of {n} Pod is ready",
+            "{workload}: {ready} of {n} Pods are ready",
+            n=driver.desired,
             workload=_where(driver.workload),
             ready=driver.ready,
-            desired=driver.desired,
         )
         if unready:
             text += "; " + tr("not ready on {nodes}", nodes=names(unready))
@@ -431,6 +486,216 @@ def _workload(ctx: Context, driver: Driver) -> Iterator[Finding]:
             instances=unready,
             name=driver.driver,
             evidence=[_seen(driver, "status.numberReady", str(driver.ready), "api object")],
+        )
+
+
+# --------------------------------------------------------------------------------------------------------- API versions
+
+
+def _resource(versions: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"resource.k8s.io/{version}" for version in versions)
+
+
+def _any_served(answers: list[bool | None]) -> bool | None:
+    return True if True in answers else None if None in answers else False
+
+
+def _apis(ctx: Context, driver: Driver) -> Iterator[Finding]:
+    """What the driver's release speaks, against what the API servers and kubelets of the target speak."""
+    known = release_of(driver.driver, driver.image, driver.version)
+    if known is None:
+        return
+    project, release = known
+    wish = next((w for w in ctx.profile.drivers if w.name == driver.driver), None)
+    later = _later(driver, wish)
+    gone = _not_served(ctx, driver, project, release, later)
+    if gone is not None:
+        yield gone
+    else:
+        yield from _calls(ctx, driver, project, release, later)
+    yield from _plugin_api(ctx, driver, project, release, later)
+
+
+def _later(driver: Driver, wish: DriverWish | None) -> DriverRelease | None:
+    """The release that the profile wants where that is another one, named exactly, and known."""
+    wanted = VersionWish.parse(wish.version) if wish is not None and wish.version else None
+    if wanted is None or wanted.operator != "=" or wish is None or same_tag(wish.version, driver.version):
+        return None
+    known = release_of(driver.driver, driver.image, wish.version)
+    return known[1] if known is not None else None
+
+
+def _cited(project: Project, release: DriverRelease) -> Evidence:
+    return Evidence(
+        source=f"{project.repository} {release.tag}",
+        path="go.mod",
+        value=f"k8s.io/dynamic-resource-allocation {release.helper}",
+        provenance="driver's sources",
+    )
+
+
+def _not_served(
+    ctx: Context, driver: Driver, project: Project, release: DriverRelease, later: DriverRelease | None
+) -> Finding | None:
+    versions = _resource(release.resource)
+    answers = [served_at_target(ctx, version, "ResourceSlice") for version in versions]
+    answer = _any_served(answers)
+    if answer is True:
+        return None
+    today = _any_served([ctx.served(version, "ResourceSlice") for version in versions])
+    text = tr(
+        "{driver} {version} speaks {versions} only",
+        driver=driver.driver,
+        version=driver.version,
+        versions=", ".join(versions),
+    )
+    if answer is False:
+        text += ", " + tr("which the target does not serve")
+    else:
+        text += "; " + tr("whether the target serves it is not known, by default it does not")
+    if today is False:
+        text += "; " + tr("it is not served today either")
+    mended = later is not None and any(
+        served_at_target(ctx, v, "ResourceSlice") for v in _resource(later.resource)
+    )
+    if mended and later is not None:
+        text += "; " + tr(
+            "{version}, which the profile wants, speaks {versions}: it must come first",
+            version=later.version,
+            versions=", ".join(_resource(later.resource)),
+        )
+    return finding(
+        API_GONE,
+        text,
+        component="driver",
+        name=driver.driver,
+        severity="blocking" if answer is False and today is not False and not mended else "warning",
+        preexisting=today is False,
+        evidence=[
+            _seen(driver, "spec.template.spec.containers[].image", driver.image),
+            _cited(project, release),
+        ],
+    )
+
+
+def _calls(
+    ctx: Context, driver: Driver, project: Project, release: DriverRelease, later: DriverRelease | None
+) -> Iterator[Finding]:
+    for call in release.calls:
+        version = f"resource.k8s.io/{call.version}"
+        answer = served_at_target(ctx, version, call.kind)
+        if answer is True or (later is not None and call.version not in {c.version for c in later.calls}):
+            continue
+        today = ctx.served(version, call.kind)
+        text = tr(
+            "{driver} {version} asks for {kind} as {api} beside what its helper does",
+            driver=driver.driver,
+            version=driver.version,
+            kind=call.kind,
+            api=version,
+        )
+        if answer is False:
+            text += "; " + tr("the target does not serve that")
+        else:
+            text += "; " + tr("whether the target serves that is not known, by default it does not")
+        if today is False:
+            text += "; " + tr("it is not served today either")
+        # Without its rules a driver goes on; without claims it prepares nothing.
+        stops = call.kind != "DeviceTaintRule" and answer is False and today is True
+        yield finding(
+            CALL_GONE,
+            text,
+            component="driver",
+            name=f"{driver.driver} {call.kind}",
+            severity="blocking" if stops else "warning",
+            preexisting=today is False,
+            evidence=[
+                Evidence(
+                    source=f"{project.repository} {release.tag}",
+                    path=call.file,
+                    value=f"{version} {call.kind}",
+                    provenance="driver's sources",
+                )
+            ],
+        )
+
+
+def _plugin_api(
+    ctx: Context, driver: Driver, project: Project, release: DriverRelease, later: DriverRelease | None
+) -> Iterator[Finding]:
+    on = set(driver.pod_nodes if driver.pod_nodes is not None else driver.nodes)
+    refused: defaultdict[str, list[str]] = defaultdict(list)
+    already: set[str] = set()
+    for kubelet in ctx.of("kubelet"):
+        node = kubelet.node or ""
+        now = ctx.version_of(kubelet)
+        today = now.minor_version if now is not None else None
+        target = today if ctx.stays(kubelet) else minor_of(ctx.goes_to("kubelet")) or today
+        spoken = kubelet_speaks(target)
+        if node not in on or spoken is None or target is None or set(spoken) & set(release.plugin):
+            continue
+        refused[target].append(node)
+        before = kubelet_speaks(today)
+        if before is not None and not set(before) & set(release.plugin):
+            already.add(node)
+    for minor, nodes in sorted(refused.items()):
+        spoken = kubelet_speaks(minor) or ()
+        mended = later is not None and bool(set(later.plugin) & set(spoken))
+        text = tr(
+            "{driver} {version} registers with plugin API {plugin}; the kubelet of {minor} on {nodes} speaks {spoken} only",
+            driver=driver.driver,
+            version=driver.version,
+            plugin=", ".join(release.plugin),
+            minor=minor,
+            nodes=names(nodes),
+            spoken=", ".join(spoken),
+        )
+        if mended and later is not None:
+            text += "; " + tr(
+                "{version}, which the profile wants, speaks {versions}: it must come first",
+                version=later.version,
+                versions=", ".join(later.plugin),
+            )
+        yield finding(
+            PLUGIN_API_GONE,
+            text,
+            component="driver",
+            instances=nodes,
+            name=driver.driver,
+            severity="warning" if mended or set(nodes) <= already else "blocking",
+            preexisting=set(nodes) <= already,
+            evidence=[
+                _seen(driver, "spec.template.spec.containers[].image", driver.image),
+                _cited(project, release),
+            ],
+        )
+
+
+def _apis_unknown(ctx: Context) -> Iterator[Finding]:
+    """Drivers of which nothing is known, where the control plane goes to another minor, or may."""
+    if ctx.target is None or (ctx.today is not None and not ctx.path):
+        return
+    unknown = [
+        driver
+        for driver in ctx.snapshot.drivers
+        if driver.workload is not None and release_of(driver.driver, driver.image, driver.version) is None
+    ]
+    if unknown:
+        shown = names(
+            f"{driver.driver} {driver.image.rpartition('/')[2] or driver.version}" for driver in unknown
+        )
+        yield finding(
+            APIS_UNKNOWN,
+            tr(
+                "Which versions of resource.k8s.io and of the plugin API these speak is not known: {drivers}",
+                drivers=shown,
+            ),
+            component="driver",
+            instances=[driver.driver for driver in unknown],
+            evidence=[
+                _seen(driver, "spec.template.spec.containers[].image", driver.image)
+                for driver in unknown[:20]
+            ],
         )
 
 
@@ -452,7 +717,7 @@ def _coverage(ctx: Context, driver: Driver) -> Iterator[Finding]:
     published = set(driver.nodes)
     anywhere = any(pool.driver == driver.driver for pool in ctx.snapshot.pools)
     if ready and not anywhere:
-        yield _none_at_all(ctx, _where(driver.workload), driver.driver, driver.version, ready)
+        yield _none_at_all(ctx, _where(driver.workload), driver.driver, driver.version, driver.image, ready)
         return
     networked = any(pool.driver == driver.driver and pool.node is None for pool in ctx.snapshot.pools)
     if driver.pod_nodes is not None and driver.workload.kind == "DaemonSet" and not networked:
@@ -505,11 +770,16 @@ def _ready(driver: Driver) -> int:
     return len(driver.ready_nodes or ())
 
 
-def _none_at_all(ctx: Context, where: str, driver: str, version: str, ready: int) -> Finding:
+def _none_at_all(ctx: Context, where: str, driver: str, version: str, image: str, ready: int) -> Finding:
     served = sorted(
         api.group_version for api in ctx.snapshot.apis if api.group_version.startswith("resource.k8s.io/")
     )
-    text = tr("{workload} has {ready} ready Pods, and not one ResourceSlice", workload=where, ready=ready)
+    text = trn(
+        "{workload} has {n} ready Pod, and not one ResourceSlice",
+        "{workload} has {n} ready Pods, and not one ResourceSlice",
+        n=ready,
+        workload=where,
+    )
     if driver:
         text += " " + tr("of {driver} is there", driver=driver)
     else:
@@ -518,10 +788,19 @@ def _none_at_all(ctx: Context, where: str, driver: str, version: str, ready: int
         text += "; " + tr("a list of ResourceSlices was not read, though")
     if served:
         text += "; " + tr("served: {versions}", versions=", ".join(served))
-    advice = tr(
-        "Check the API versions that driver version {version} supports, and read its log; the image does not tell them.",
-        version=version or "?",
-    )
+    known = release_of(driver, image, version)
+    if known is None:
+        advice = tr(
+            "Check the API versions that driver version {version} supports, and read its log; the image does not tell them.",
+            version=version or "?",
+        )
+    else:
+        advice = tr(
+            "Driver version {version} speaks {versions} ({source}): compare them with those served, and read its log.",
+            version=version,
+            versions=", ".join(_resource(known[1].resource)),
+            source=f"{known[0].repository} {known[1].tag}",
+        )
     return finding(
         NO_SLICE_AT_ALL,
         text,
@@ -557,11 +836,12 @@ def _on_nodes(ctx: Context, driver: Driver, bare: list[str]) -> Finding:
 
 
 def _by_count(ctx: Context, driver: Driver, ready: int, published: set[str]) -> Finding:
-    text = tr(
-        "{driver}: {workload} is ready on {ready} nodes, slices are on {nodes} only",
+    text = trn(
+        "{driver}: {workload} is ready on {n} node, slices are on {nodes} only",
+        "{driver}: {workload} is ready on {n} nodes, slices are on {nodes} only",
+        n=ready,
         driver=driver.driver,
         workload=_where(driver.workload),
-        ready=ready,
         nodes=names(published),
     )
     others = [node.name for node in ctx.snapshot.nodes if node.name not in published]
@@ -606,13 +886,13 @@ def _unlinked(ctx: Context) -> Iterator[Finding]:
         if not _slices_expected(ctx):
             continue
         ref = WorkloadRef(kind=workload.kind, namespace=workload.namespace, name=workload.name)
-        yield _none_at_all(ctx, _where(ref), "", "", workload.ready)
+        yield _none_at_all(ctx, _where(ref), "", "", "", workload.ready)
 
 
 def _unlinked_label(workload: Workload) -> Iterator[Finding]:
     label = workload.labels.get("app.kubernetes.io/version", "")
     tags = {c: tag for c, image in workload.images.items() if (tag := parse_image(image).tag)}
-    if not label or not tags or any(_same(tag, label) for tag in tags.values()):
+    if not label or not tags or any(same_tag(tag, label) for tag in tags.values()):
         return
     where = f"{workload.kind} {workload.namespace}/{workload.name}"
     yield finding(
@@ -665,11 +945,12 @@ def _wishes(ctx: Context) -> Iterator[Finding]:
             if missing and SLICES in ctx.snapshot.kinds_read:
                 yield finding(
                     NODES_UNCOVERED,
-                    tr(
-                        "{driver}: {n} of {total} nodes with {selector} publish nothing: {nodes}",
+                    trn(
+                        "{driver}: {missing} of {n} node with {selector} publishes nothing: {nodes}",
+                        "{driver}: {missing} of {n} nodes with {selector} publish nothing: {nodes}",
+                        n=len(nodes),
                         driver=wish.name,
-                        n=len(missing),
-                        total=len(nodes),
+                        missing=len(missing),
                         selector=wish.nodes,
                         nodes=names(missing),
                     ),
@@ -694,11 +975,12 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
     for node, drivers in sorted(strays.items()):
         yield finding(
             SLICE_NO_NODE,
-            tr(
+            trn(
+                "Slices of {drivers} name node {node}, which is not the {n} Node read: stale, or outside of the capture",
                 "Slices of {drivers} name node {node}, which is not among the {n} Nodes read: stale, or outside of the capture",
+                n=len(ctx.snapshot.nodes),
                 drivers=", ".join(sorted(drivers)),
                 node=node,
-                n=len(ctx.snapshot.nodes),
             ),
             preexisting=True,
             component="ResourceSlice",
@@ -715,11 +997,12 @@ def _pools(ctx: Context) -> Iterator[Finding]:
         if not pool.complete:
             yield finding(
                 INCOMPLETE,
-                tr(
-                    "Pool {pool} has {n} of {expected} slices of generation {generation}",
+                trn(
+                    "Pool {pool} has {counted} of {n} slice of generation {generation}",
+                    "Pool {pool} has {counted} of {n} slices of generation {generation}",
+                    n=pool.expected_slices or 0,
                     pool=subject,
-                    n=counted,
-                    expected=pool.expected_slices if pool.expected_slices is not None else "?",
+                    counted=counted,
                     generation=pool.generation,
                 ),
                 preexisting=True,
