@@ -605,6 +605,24 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
                 advice=_unseen_advice(ctx, name),
                 severity="info" if ctx.snapshot.cluster.managed and name in CONTROL_PLANE else "warning",
             )
+        for owner, of_owner in _blind_elsewhere(ctx, name).items():
+            text = tr(
+                "The feature gates of {component} ({count}: {where}) cannot be seen: whether the target starts with them is not known.",
+                count=len(of_owner),
+                component=name,
+                where=names(place_of(c) for c in of_owner),
+            )
+            yield finding(
+                UNOBSERVABLE_GATES,
+                text + " " + tr("It belongs to the hosted control plane {owner}.", owner=owner),
+                component=name,
+                instances=[label_of(c) for c in of_owner],
+                evidence=unique(
+                    Evidence(source=label_of(c), path="feature gates", provenance=c.feature_gates_source)
+                    for c in of_owner[:3]
+                ),
+                advice=_unseen_advice(ctx, name),
+            )
         partly = [c for c in ctx.of(name) if c.feature_gates != UNOBSERVABLE and not complete(c)]
         intended = [
             c
@@ -693,6 +711,17 @@ def _effective(ctx: Context) -> Iterator[Finding]:
 
 def _hosts(ctx: Context, component: str) -> bool:
     return any(c.component == component for c in ctx.hosted_elsewhere)
+
+
+def _blind_elsewhere(ctx: Context, component: str) -> dict[str, list[Component]]:
+    """Instances of hosted control planes whose gates cannot be seen, by owner; where this cluster shows none of its own."""
+    found: dict[str, list[Component]] = {}
+    own = any(c.kind != "inferred" for name in CONTROL_PLANE for c in ctx.of(name))
+    if component in CONTROL_PLANE and not own:
+        for item in ctx.hosted_elsewhere:
+            if item.component == component and ctx.sources(item) is None:
+                found.setdefault(item.belongs_to, []).append(item)
+    return found
 
 
 def _can_forecast(ctx: Context, component: Component) -> bool:
