@@ -81,7 +81,8 @@ class RuntimeConfigProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of --runtime-config that stops kube-apiserver, with the message it gives."""
 
     kind: ProblemKind
-    key: str
+    keys: tuple[str, ...]
+    """The entries at fault, as written, sorted."""
     message: str
     removed_in: str | None = None
     """First minor of the data that no longer registers this group version."""
@@ -93,13 +94,14 @@ class RuntimeConfigVerdict(msgspec.Struct, frozen=True, kw_only=True):
     starts: bool | None
     reason: str = ""
     problems: tuple[RuntimeConfigProblem, ...] = ()
+    """Every fault, also those that are only seen once others are mended."""
     alternatives: tuple[Alternative, ...] = ()
     """The ways in which it can report the first faults; see `changegen.gates.Alternative`."""
     validation: bool = False
     """The faults are found when options are validated, together with those of `changegen.gates.start` at that stage."""
     served: frozenset[ApiResource] = frozenset()
     without_effect: tuple[str, ...] = ()
-    """Keys that turn on what has no kind left: accepted, and nothing is served for them."""
+    """Keys, as written, that turn on what has no kind left: accepted, and nothing is served for them."""
 
     def explains(self, messages: Collection[str]) -> bool:
         """Whether kube-apiserver can have given just these messages."""
@@ -120,18 +122,20 @@ def parse_runtime_config(values: Collection[str]) -> dict[str, str]:
     return found
 
 
-def _completed(overrides: Mapping[str, str]) -> dict[str, str]:
+def _completed(overrides: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Options.Complete (pkg/controlplane/apiserver/options/options.go): the old spellings of the core group.
 
     `v1`, `api/v1` and each of their resources all mean the whole core group; `api/legacy` means nothing. Where several
     of them stand together, kube-apiserver takes any; here it is the last.
+
+    Returns: the completed key → the key as written, and its value.
     """
     found = {}
     for key, value in overrides.items():
         if key in {"v1", "api/v1"} or key.startswith(("v1/", "api/v1/")):
-            found["/v1"] = value
+            found["/v1"] = (key, value)
         elif key != "api/legacy":
-            found[key] = value
+            found[key] = (key, value)
     return found
 
 
@@ -190,25 +194,53 @@ def runtime_config(
     if minor is None or not data.knows(minor):
         return RuntimeConfigVerdict(starts=None, reason=f"the data has no Kubernetes {minor or version}")
     sources = gates or GateSources()
+    written = parse_runtime_config(values)
+    verdict = found = _judge(written, version, minor, sources, data, priority_and_fairness)
+    problems = list(verdict.problems)
+    while found.problems:
+        # Mended one step after the other, it tells the faults that stand behind these.
+        bad = {key for problem in found.problems for key in problem.keys}
+        written = {key: value for key, value in written.items() if key not in bad}
+        found = _judge(written, version, minor, sources, data, priority_and_fairness, alone=False)
+        problems += [problem for problem in found.problems if problem not in problems]
+    return msgspec.structs.replace(verdict, problems=tuple(problems))
+
+
+def _judge(
+    written: Mapping[str, str],
+    version: str | Version,
+    minor: str,
+    sources: GateSources,
+    data: KubernetesData,
+    priority_and_fairness: bool,
+    *,
+    alone: bool = True,
+) -> RuntimeConfigVerdict:
+    """The verdict on entries as written, with the faults of the first step that has any.
+
+    `alone`: whether `api/all=false` with nothing beside it is a fault.
+    """
     facts = data.minor(minor)
-    overrides = _completed(parse_runtime_config(values))
-    problems = _validate(minor, overrides, facts.groups, data)
+    completed = _completed(written)
+    names = {key: name for key, (name, _) in completed.items()}
+    overrides = {key: value for key, (_, value) in completed.items()}
+    problems = _validate(minor, overrides, facts.groups, data, alone=alone)
     if priority_and_fairness:
         problems += _flow_control(overrides)
     if problems:
-        return _invalid(problems)
+        return _invalid(_as_written(problems, names))
     config = _Config(facts.versions)
     for key, pattern in _MATCHERS.items():
         if key in overrides:
             if overrides[key] not in {"true", "false"}:
                 problem = RuntimeConfigProblem(
-                    kind="invalid-value", key=key, message=f"invalid value {key}={overrides[key]}"
+                    kind="invalid-value", keys=(key,), message=f"invalid value {key}={overrides[key]}"
                 )
-                return _stopped([problem], one_of=True)
+                return _stopped([problem])
             config.match(pattern, overrides[key] == "true")
     problems = _apply(config, minor, overrides, facts.groups, data)
     if problems:
-        return _stopped(problems, one_of=True)
+        return _stopped(_as_written(problems, names))
     emulated, _ = versions_in_force("kube-apiserver", version, sources)
     if sources.emulation_forward_compatible:
         _forward_compatible(config, facts.groups)
@@ -218,13 +250,20 @@ def runtime_config(
         config, facts.apis, effective("kube-apiserver", version, sources, data), emulated, sources
     )
     if problems:
-        return _stopped(problems, one_of=True)
+        return _stopped(_as_written(problems, names))
     without = tuple(
-        key
+        names[key]
         for key, text in overrides.items()
         if key not in _MATCHERS and _truth(text) and not any(_covers(key, resource) for resource in served)
     )
     return RuntimeConfigVerdict(starts=True, served=frozenset(served), without_effect=without)
+
+
+def _as_written(problems: list[RuntimeConfigProblem], names: Mapping[str, str]) -> list[RuntimeConfigProblem]:
+    return [
+        msgspec.structs.replace(problem, keys=tuple(sorted(names[key] for key in problem.keys)))
+        for problem in problems
+    ]
 
 
 def _truth(text: str) -> bool:
@@ -236,10 +275,9 @@ def _covers(key: str, resource: ApiResource) -> bool:
     return [resource.group, resource.version, resource.resource][: len(parts)] == parts
 
 
-def _stopped(problems: list[RuntimeConfigProblem], *, one_of: bool) -> RuntimeConfigVerdict:
-    messages = frozenset(problem.message for problem in problems)
+def _stopped(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
     # Keys are a map: where the first fault ends the walk, any of them can be the first.
-    alternative = Alternative(one_of=messages) if one_of else Alternative(every=messages)
+    alternative = Alternative(one_of=frozenset(problem.message for problem in problems))
     return RuntimeConfigVerdict(starts=False, problems=tuple(problems), alternatives=(alternative,))
 
 
@@ -257,12 +295,14 @@ def _invalid(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
 
 def _flow_control(overrides: Mapping[str, str]) -> list[RuntimeConfigProblem]:
     """ValidateAPIPriorityAndFairness (pkg/controlplane/apiserver/options/validation.go): the first that decides."""
-    written = ",".join(sorted(f"{key}={value}" for key, value in overrides.items()))
+    written = {key: f"{key}={value}" for key, value in sorted(overrides.items())}
     for key in ("flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"):
-        if f"{key}=false" in written:
+        # It looks for the text anywhere in the flag.
+        off = tuple(name for name, text in written.items() if f"{key}=false" in text)
+        if off:
             message = f"--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
-            return [RuntimeConfigProblem(kind="flow-control-off", key=key, message=message)]
-        if f"{key}=true" in written:
+            return [RuntimeConfigProblem(kind="flow-control-off", keys=off, message=message)]
+        if any(f"{key}=true" in text for text in written.values()):
             break
     return []
 
@@ -278,7 +318,7 @@ def start_apiserver(
 ) -> StartVerdict:
     """Would kube-apiserver start with these gates and this --runtime-config; `start` and `runtime_config` in one.
 
-    Faults of --runtime-config become problems of kind `config`, with the key as their gate.
+    Faults of --runtime-config become problems of kind `config`, with their keys as the gate.
     """
     data = data or load()
     gates = start("kube-apiserver", version, sources, data, foreign_gates=foreign_gates)
@@ -288,7 +328,12 @@ def start_apiserver(
     if not apis.problems:
         return gates
     found = tuple(
-        GateProblem(kind="config", gate=problem.key, message=problem.message, removed_in=problem.removed_in)
+        GateProblem(
+            kind="config",
+            gate=",".join(problem.keys),
+            message=problem.message,
+            removed_in=problem.removed_in,
+        )
         for problem in apis.problems
     )
     problems = (*gates.problems, *found)
@@ -315,16 +360,22 @@ def start_apiserver(
 
 
 def _validate(
-    minor: str, overrides: Mapping[str, str], groups: Mapping[str, tuple[str, ...]], data: KubernetesData
+    minor: str,
+    overrides: Mapping[str, str],
+    groups: Mapping[str, tuple[str, ...]],
+    data: KubernetesData,
+    *,
+    alone: bool,
 ) -> list[RuntimeConfigProblem]:
     """APIEnablementOptions.Validate: the shape of the keys, and their groups."""
     old = minor_key(minor) < (1, 36)
-    if overrides.get("api/all") == "false" and len(overrides) == 1:
+    if alone and overrides.get("api/all") == "false" and len(overrides) == 1:
         what = "key" if old else "runtime-config"
         # 1.34 and 1.35 word it differently.
         message = f"invalid {what} with only api/all=false"
-        return [RuntimeConfigProblem(kind="only-all-false", key="api/all", message=message)]
+        return [RuntimeConfigProblem(kind="only-all-false", keys=("api/all",), message=message)]
     unknown: list[str] = []
+    keys: list[str] = []
     for key in overrides:
         if key in _MATCHERS:
             continue
@@ -332,13 +383,14 @@ def _validate(
         if len(tokens) not in {2, 3}:
             return [
                 RuntimeConfigProblem(
-                    kind="invalid-key", key=key, message=f"runtime-config invalid key {other}"
+                    kind="invalid-key", keys=(other,), message=f"runtime-config invalid key {other}"
                 )
                 for other in overrides
                 if other not in _MATCHERS and len(other.split("/")) not in {2, 3}
             ]
         if tokens[0] not in groups:
             unknown.append(tokens[0] if old else f"{tokens[0]}/{tokens[1]}")
+            keys.append(key)
     if not unknown:
         return []
     names = unknown if old else sorted(set(unknown))
@@ -349,7 +401,7 @@ def _validate(
     return [
         RuntimeConfigProblem(
             kind="unknown-group",
-            key=",".join(names),
+            keys=tuple(keys),
             message=f"unknown api groups {','.join(names)}",
             removed_in=removed,
         )
@@ -377,7 +429,7 @@ def _apply(
             problems.append(
                 RuntimeConfigProblem(
                     kind="unknown-version",
-                    key=key,
+                    keys=(key,),
                     message=f"group version {shown} that has not been registered",
                     removed_in=_removed_in(group, version, minor, data),
                 )
@@ -388,7 +440,7 @@ def _apply(
             problems.append(
                 RuntimeConfigProblem(
                     kind="invalid-value",
-                    key=key,
+                    keys=(key,),
                     message=f"invalid value of {key}: {text}, err: strconv.ParseBool: parsing {go_quote(text)}: invalid syntax",
                 )
             )
@@ -398,7 +450,7 @@ def _apply(
             problems.append(
                 RuntimeConfigProblem(
                     kind="invalid-key",
-                    key=key,
+                    keys=(key,),
                     message=f"invalid key {key}: group/version/resource and resource is always lowercase plural, not {go_quote(tokens[2])}",
                 )
             )
@@ -481,7 +533,7 @@ def _served(
                 problems.append(
                     RuntimeConfigProblem(
                         kind="not-introduced",
-                        key=f"{group_version}/{api.resource}",
+                        keys=(f"{group}/{version}/{api.resource}",),
                         message=f"cannot enable resource {group_version}, Resource={api.resource} in runtime-config because it is introduced at "
                         f"{api.introduced} after the current version {text}. Consider setting --runtime-config-emulation-forward-compatible=true",
                     )
@@ -490,7 +542,7 @@ def _served(
             problems.append(
                 RuntimeConfigProblem(
                     kind="not-introduced",
-                    key=group_version,
+                    keys=(f"{group}/{version}",),
                     message=f"cannot enable version {group_version} in runtime-config because all the resources have been introduced after "
                     f"the current version {text}. Consider setting --runtime-config-emulation-forward-compatible=true",
                 )

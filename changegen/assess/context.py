@@ -22,6 +22,7 @@ from changegen.gates import (
     StartVerdict,
     effective,
     forecast,
+    go_parse_bool,
     parse_gates,
     spec_at,
     start,
@@ -32,6 +33,7 @@ from changegen.model.base import UNOBSERVABLE
 from changegen.model.profile import Profile
 from changegen.model.snapshot import (
     Component,
+    ConfigFact,
     ConfigMapFact,
     Node,
     PodUse,
@@ -61,9 +63,11 @@ __all__ = [
     "minor_text",
     "minors_between",
     "names",
+    "of_flags",
     "oldest",
     "place_of",
     "sources_of",
+    "with_versions",
 ]
 
 T = TypeVar("T")
@@ -247,14 +251,12 @@ def sources_of(component: Component) -> GateSources | None:
         if broken and broken[0].problems and broken[0].flag_values:
             return GateSources(flags=broken[0].flag_values)
         return None
-    emulated = (component.emulated_version,) if component.emulated_version else ()
-    minimum = (component.min_compatibility_version,) if component.min_compatibility_version else ()
     sources = component.gate_sources
     if component.component in CONTROL_PLANE:
         flags = next((s.flag_values for s in sources[:1] if s.flag_values), ())
         if not flags and component.feature_gates:
             flags = (_joined(component.feature_gates),)
-        return GateSources(flags=flags, emulated=emulated, min_compat=minimum)
+        return with_versions(GateSources(flags=flags), component)
     main = sources[:1]
     if main and main[0].provenance == "configz":
         return GateSources(file=dict(component.feature_gates))
@@ -268,6 +270,34 @@ def sources_of(component: Component) -> GateSources | None:
 
 
 _FILES: Final = frozenset({"configmap", "configz", "custom resource"})
+
+
+def with_versions(sources: GateSources, component: Component) -> GateSources:
+    """The sources with the flags of a control-plane instance that say at which version its gates are read."""
+    given = of_flags(component.flags, sources)
+    return msgspec.structs.replace(
+        given,
+        emulated=given.emulated or ((component.emulated_version,) if component.emulated_version else ()),
+        min_compat=given.min_compat
+        or ((component.min_compatibility_version,) if component.min_compatibility_version else ()),
+    )
+
+
+def of_flags(flags: Iterable[ConfigFact], sources: GateSources) -> GateSources:
+    """The sources with emulated version, minimum compatibility version and their switches as these flags give them."""
+    given = {flag.name: flag.values or () for flag in flags}
+
+    def on(name: str) -> bool:
+        values = given.get(name, ())
+        return bool(values) and go_parse_bool(values[-1]) is True
+
+    return msgspec.structs.replace(
+        sources,
+        emulated=given.get("emulated-version", ()),
+        min_compat=given.get("min-compatibility-version", ()),
+        emulation_forward_compatible=on("emulation-forward-compatible"),
+        runtime_config_emulation_forward_compatible=on("runtime-config-emulation-forward-compatible"),
+    )
 
 
 def complete(component: Component) -> bool:
@@ -462,15 +492,16 @@ class Context:
         version = self.version_of(component)
         if version is None or not self.data.knows(version):
             return None
-        emulated = (component.emulated_version,) if component.emulated_version else ()
-        defaults = self.effective_of(component.component, version.raw, GateSources(emulated=emulated))
+        control = component.component in CONTROL_PLANE
+        own = with_versions(GateSources(), component) if control else GateSources()
+        defaults = self.effective_of(component.component, version.raw, own)
         found = {
             gate: value
             for gate, value in sorted(component.effective_gates.items())
             if gate in defaults and defaults[gate] != value
         }
-        if component.component in CONTROL_PLANE:
-            return GateSources(flags=(_joined(found),) if found else (), emulated=emulated)
+        if control:
+            return msgspec.structs.replace(own, flags=(_joined(found),) if found else ())
         return GateSources(file=found)
 
     def parsed(self, component: Component) -> ParsedGates | None:

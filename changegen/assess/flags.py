@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from changegen.apis import parse_runtime_config, runtime_config
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import COMPONENTS, Context, label_of, names
-from changegen.gates import go_parse_bool, go_quote
+from changegen.assess.context import COMPONENTS, Context, complete, label_of, names, of_flags, with_versions
+from changegen.gates import GateSources, go_parse_bool
 from changegen.i18n import tr
 from changegen.model.snapshot import Component, ConfigFact
 from changegen.model.ticket import Evidence, Finding, ForecastRow
@@ -52,12 +53,12 @@ UNSEEN = Code(
     meaning="The command line of these instances was not read, so a flag that the target has dropped would not be noticed.",
     remedy="Look at the command line on the machine: ps, the unit file, the environment files of the service.",
 )
-RTC_UNKNOWN_VERSION = Code(
+RTC_REFUSED = Code(
     code="CG-FLAG-010",
-    title="--runtime-config names an API that the target does not have",
+    title="--runtime-config that the target refuses",
     severity="blocking",
-    meaning="--runtime-config names a group, or a version of a known group, that the target has not registered, or is "
-    "malformed: kube-apiserver exits.",
+    meaning="--runtime-config names a group, or a version of a known group, that the target has not registered, or an API that is "
+    "newer than the emulated version, turns off what kube-apiserver itself needs, or is malformed: kube-apiserver exits.",
     remedy="Remove the entry from --runtime-config before the change.",
 )
 RTC_IDLE = Code(
@@ -65,7 +66,8 @@ RTC_IDLE = Code(
     title="--runtime-config keeps an API that serves nothing",
     severity="info",
     others=("warning",),
-    meaning="--runtime-config names a version that is still registered at the target, but none of its kinds is served.",
+    meaning="--runtime-config names an API that is still registered at the target, but no kind of it is served: all are gone, there "
+    "never was such a resource, or the gate that it needs is off.",
     remedy="Remove the entry: the version after may not register it any more, and would not start.",
 )
 RTC_SOON = Code(
@@ -82,7 +84,7 @@ CODES = (
     KUBEADM_REMOVED,
     UNKNOWN,
     UNSEEN,
-    RTC_UNKNOWN_VERSION,
+    RTC_REFUSED,
     RTC_IDLE,
     RTC_SOON,
 )
@@ -305,161 +307,276 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
 
 
 def entries(values: Iterable[str]) -> dict[str, str]:
-    """Entries of --runtime-config as kube-apiserver reads them: later ones win, a missing value is true."""
-    found: dict[str, str] = {}
-    for value in values:
-        for item in value.split(","):
-            if not item.strip():
-                continue
-            key, equals, setting = item.partition("=")
-            found[key.strip()] = setting.strip() if equals else "true"
-    return found
+    """Entries of --runtime-config as kube-apiserver reads them: later ones win, a missing value is true.
+
+    The four that stand for a whole stage have no default: `api/beta` alone is refused.
+    """
+    return {
+        key: text if text or key in _SPECIAL else "true"
+        for key, text in parse_runtime_config(tuple(values)).items()
+    }
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A kube-apiserver with its --runtime-config: an instance, what a process said of itself, or kubeadm's configuration."""
+
+    label: str
+    provenance: str
+    values: tuple[str, ...]
+    sources: GateSources
+    complete: bool
+    """Whether all its gates are known: kinds may need one."""
+    priority_and_fairness: bool
+    target: str | None
+    """Version by which it is judged; None: it stays."""
+
+
+def servers(ctx: Context) -> tuple[Server, ...]:
+    """Every kube-apiserver of which --runtime-config was read."""
+    found = []
+    target = ctx.goes_to("kube-apiserver")
+    for instance in ctx.of("kube-apiserver"):
+        if instance.runtime_config is None:
+            continue
+        sources = ctx.sources(instance)
+        found.append(
+            Server(
+                label=label_of(instance),
+                provenance="pod spec",
+                values=instance.runtime_config,
+                sources=with_versions(GateSources(), instance) if sources is None else sources,
+                complete=sources is not None and (complete(instance) or instance.effective_gates is not None),
+                priority_and_fairness=_fair(instance.flags),
+                target=None if ctx.stays(instance) else target,
+            )
+        )
+    for process in ctx.processes("kube-apiserver"):
+        if process.runtime_config is None:
+            continue
+        gates = process.flag_gates
+        found.append(
+            Server(
+                label=process.place,
+                provenance=process.provenance,
+                values=process.runtime_config,
+                sources=of_flags(process.flags, GateSources(flags=gates.flag_values if gates else ())),
+                complete=gates is not None and gates.complete,
+                priority_and_fairness=_fair(process.flags),
+                target=target,
+            )
+        )
+    for config in ctx.config_maps("kubeadm"):
+        flags = config.component_flags.get("kube-apiserver", ())
+        given = next((flag.values or () for flag in flags if flag.name == "runtime-config"), ())
+        source = config.component_gates.get("kube-apiserver")
+        found.append(
+            Server(
+                label=f"ConfigMap {config.namespace}/{config.name}",
+                provenance="configmap",
+                values=given,
+                sources=of_flags(flags, GateSources(flags=source.flag_values if source else ())),
+                complete=True,
+                priority_and_fairness=_fair(flags),
+                target=target,
+            )
+        )
+    return tuple(found)
+
+
+def _fair(flags: Iterable[ConfigFact]) -> bool:
+    """--enable-priority-and-fairness, on by default."""
+    fact = next((flag for flag in flags if flag.name == "enable-priority-and-fairness"), None)
+    return fact is None or not fact.values or go_parse_bool(fact.values[-1]) is not False
 
 
 class RuntimeUse(msgspec.Struct, kw_only=True):
-    """One entry of --runtime-config with who has it."""
+    """Entries of --runtime-config with what the target makes of them, and who has them.
 
-    key: str
-    value: str
+    Several entries stand together where one fault is told of them all.
+    """
+
+    keys: tuple[str, ...]
+    given: str
+    """As written: `key=value`, several with commas."""
+    minor: str = ""
+    """First minor of the way that does not start with them; empty: all do."""
+    words: tuple[str, ...] = ()
+    """What that one says."""
+    idle: str = ""
+    """The target, where it accepts them and serves nothing for them."""
+    needs: tuple[str, ...] = ()
+    """Gates that are off and without which nothing is served for them."""
+    on: bool = True
+    """Whether they turn something on."""
     labels: list[str] = msgspec.field(default_factory=list)
     evidence: list[Evidence] = msgspec.field(default_factory=list)
 
+    @property
+    def name(self) -> str:
+        """The keys as one text."""
+        return ", ".join(self.keys)
+
 
 def runtime_uses(ctx: Context) -> tuple[RuntimeUse, ...]:
-    """Entries of --runtime-config of kube-apiservers, of what they said of themselves, and of kubeadm-config."""
-    found: dict[tuple[str, str], RuntimeUse] = {}
+    """Entries of --runtime-config of every kube-apiserver, judged at each minor of the way."""
+    return ctx.remember(("runtime uses",), lambda: _runtime_uses(ctx))
 
-    def note(values: Iterable[str], label: str, provenance: str) -> None:
-        for key, value in entries(values).items():
-            item = found.setdefault((key, value), RuntimeUse(key=key, value=value))
-            item.labels.append(label)
-            item.evidence.append(
-                Evidence(source=label, path="--runtime-config", value=f"{key}={value}", provenance=provenance)
+
+def _runtime_uses(ctx: Context) -> tuple[RuntimeUse, ...]:
+    found: dict[tuple[object, ...], RuntimeUse] = {}
+    for server in servers(ctx):
+        written = parse_runtime_config(server.values)
+        told: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
+        verdict = None
+        for minor in _way(ctx, server):
+            verdict = runtime_config(
+                minor,
+                server.values,
+                server.sources,
+                ctx.data,
+                priority_and_fairness=server.priority_and_fairness,
             )
+            here: dict[tuple[str, ...], list[str]] = {}
+            for problem in verdict.problems:
+                here.setdefault(problem.keys, []).append(problem.message)
+            known = {key for keys in told for key in keys}
+            told |= {keys: (minor, tuple(words)) for keys, words in here.items() if not known & set(keys)}
+        stopping = {key for keys in told for key in keys}
+        idle = _idle(ctx, server, {k: v for k, v in written.items() if k not in stopping})
+        for keys in (*told, *((key,) for key in written if key not in stopping)):
+            minor, words = told.get(keys, ("", ()))
+            key = keys[0]
+            use = RuntimeUse(
+                keys=keys,
+                given=",".join(_entry(key, written[key]) for key in keys),
+                minor=minor,
+                words=words,
+                idle=(minor_of(server.target) or "") if key in idle else "",
+                needs=idle.get(key, ()),
+                on=any(not written[k] or go_parse_bool(written[k]) is not False for k in keys),
+            )
+            same = (use.keys, use.given, use.minor, use.words, use.idle, use.needs)
+            use = found.setdefault(same, use)
+            use.labels.append(server.label)
+            use.evidence.append(
+                Evidence(
+                    source=server.label,
+                    path="--runtime-config",
+                    value=use.given,
+                    provenance=server.provenance,
+                )
+            )
+    return tuple(found[key] for key in sorted(found, key=str))
 
-    for instance in ctx.of("kube-apiserver"):
-        note(instance.runtime_config or (), label_of(instance), "pod spec")
-    for process in ctx.processes("kube-apiserver"):
-        note(process.runtime_config or (), process.place, process.provenance)
-    for config in ctx.config_maps("kubeadm"):
-        for flag in config.component_flags.get("kube-apiserver", ()):
-            if flag.name == "runtime-config":
-                note(flag.values or (), f"ConfigMap {config.namespace}/{config.name}", "configmap")
-    return tuple(found[key] for key in sorted(found))
+
+def _entry(key: str, text: str) -> str:
+    return f"{key}={text or ('' if key in _SPECIAL else 'true')}"
 
 
-class RuntimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What one minor makes of an entry."""
-
-    stops: str = ""
-    """The component's words where it would not start; empty where it does."""
-    idle: bool = False
-    """Accepted, and no kind is served."""
-    group: bool = False
-    """It stops for a group that it does not know: it names all such groups at once."""
+def _way(ctx: Context, server: Server) -> tuple[str, ...]:
+    target = minor_of(server.target)
+    if target is None:
+        return ()
+    return tuple(m for m in dict.fromkeys((*ctx.path, target)) if ctx.data.knows(m))
 
 
-def judge(ctx: Context, key: str, minor: str, value: str = "true") -> RuntimeVerdict:
-    """What kube-apiserver of a known minor makes of an entry (apiserver pkg/server/resourceconfig, options/api_enablement)."""
-    if key in _SPECIAL:
-        return RuntimeVerdict()
-    parts = key.split("/")
-    groups = ctx.data.minor(minor).groups
-    if len(parts) == 1 and key != "v1":
-        return RuntimeVerdict(stops=f"runtime-config invalid key {key}")
-    if len(parts) == 1 or parts[0] == "api":
-        group, version, resource = "", parts[-1], ""
-    else:
-        group, version, resource = parts[0], parts[1], "/".join(parts[2:])
-    gv = f"{group}/{version}" if group else version
-    if groups and group not in groups:
-        return RuntimeVerdict(stops=f"unknown api groups {gv}", group=True)
-    if groups and version not in groups[group]:
-        return RuntimeVerdict(stops=f"group version {gv} that has not been registered")
-    if resource != resource.lower():
-        words = f"invalid key {key}: group/version/resource and resource is always lowercase plural, not {go_quote(resource)}"
-        return RuntimeVerdict(stops=words)
-    if value and go_parse_bool(value) is None:
-        words = f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
-        return RuntimeVerdict(stops=f"invalid value of {key}: {value}, err: {words}")
-    kinds = [
-        a for a in ctx.data.apis(minor) if a.group_version == gv and (not resource or a.resource == resource)
-    ]
-    return RuntimeVerdict(idle=bool(kinds) and not any(a.served for a in kinds))
+def _idle(ctx: Context, server: Server, written: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Entries for which the target serves nothing → gates that would change it, of a gate that is known to be off."""
+    if server.target is None or not ctx.data.knows(server.target):
+        return {}
+    values = tuple(_entry(key, text) for key, text in written.items())
+    verdict = runtime_config(
+        server.target,
+        values,
+        server.sources,
+        ctx.data,
+        priority_and_fairness=server.priority_and_fairness,
+    )
+    found = {}
+    for key in verdict.without_effect:
+        parts = ["", "v1"] if key in {"v1", "api/v1"} else key.split("/")
+        kinds = [
+            api
+            for api in ctx.data.apis(server.target)
+            if [api.group, api.version, api.resource][: len(parts)] == parts and api.served
+        ]
+        needs = tuple(sorted({gate for api in kinds for gate in api.gates}))
+        if not kinds or (needs and server.complete):
+            found[key] = needs
+    return found
 
 
 def _runtime_config(ctx: Context) -> Iterator[Finding]:
-    target = minor_of(ctx.goes_to("kube-apiserver"))
     wished = ctx.target_minor
-    if target is None or wished is None:
+    if wished is None or minor_of(ctx.goes_to("kube-apiserver")) is None:
         return
-    way = [m for m in (*ctx.path, target) if ctx.data.knows(m)]
-    yield from _only_all_false(ctx, way[-1])
     for item in runtime_uses(ctx):
-        stop = next(((m, v.stops) for m in way if (v := judge(ctx, item.key, m, item.value)).stops), None)
-        if stop is not None:
-            minor, words = stop
+        if item.minor:
             yield finding(
-                RTC_UNKNOWN_VERSION,
+                RTC_REFUSED,
                 tr(
                     "--runtime-config {entry} on {where}: kube-apiserver {minor} exits with {words}.",
-                    entry=f"{item.key}={item.value}",
+                    entry=item.given,
                     where=names(item.labels),
-                    minor=minor,
-                    words=f"`{words}`",
+                    minor=item.minor,
+                    words=", ".join(f"`{words}`" for words in item.words),
                 ),
                 component="kube-apiserver",
                 instances=item.labels,
-                name=item.key,
+                name=item.name,
                 evidence=item.evidence[:8],
-                hop=ctx.hop_of(minor),
+                hop=ctx.hop_of(item.minor),
             )
             continue
-        if item.value == "false":
+        if not item.on:
             continue
-        removal = _removal(ctx, item.key)
+        removal = _removal(ctx, item.keys[0])
         if removal is not None and minor_key(removal) <= minor_key(wished):
             yield finding(
                 RTC_SOON,
                 tr(
                     "--runtime-config {entry} on {where}: all kinds of it are gone with {minor}. The entry must go first: there is nothing left to serve, and a version that is not registered stops kube-apiserver.",
-                    entry=f"{item.key}={item.value}",
+                    entry=item.given,
                     where=names(item.labels),
                     minor=removal,
                 ),
                 component="kube-apiserver",
                 instances=item.labels,
-                name=item.key,
+                name=item.name,
                 evidence=item.evidence[:8],
                 severity="blocking",
                 hop=ctx.hop_of(removal),
             )
-        elif any(judge(ctx, item.key, m).idle for m in way[-1:]):
+        elif item.idle:
+            text = tr(
+                "--runtime-config {entry} on {where}: {minor} accepts it and serves no kind of it.",
+                entry=item.given,
+                where=names(item.labels),
+                minor=item.idle,
+            )
+            if item.needs:
+                text += " " + tr("It needs {gates}, which is off.", gates=", ".join(item.needs))
             yield finding(
                 RTC_IDLE,
-                tr(
-                    "--runtime-config {entry} on {where}: {minor} accepts it and serves no kind of it.",
-                    entry=f"{item.key}={item.value}",
-                    where=names(item.labels),
-                    minor=way[-1],
-                ),
+                text,
                 component="kube-apiserver",
                 instances=item.labels,
-                name=item.key,
+                name=item.name,
                 evidence=item.evidence[:8],
+                advice=tr("Turn the gate on, or remove the entry.") if item.needs else None,
             )
         elif removal is not None:
-            by_kind = _removals(ctx, item.key)
+            by_kind = _removals(ctx, item.keys[0])
             text = tr(
                 "--runtime-config {entry} on {where} keeps an API that is announced to go with {minor}.",
-                entry=f"{item.key}={item.value}",
+                entry=item.given,
                 where=names(item.labels),
                 minor=removal,
             )
             if len(set(by_kind.values())) > 1:
                 text = tr(
                     "--runtime-config {entry} on {where} keeps kinds that are announced to go: {kinds}.",
-                    entry=f"{item.key}={item.value}",
+                    entry=item.given,
                     where=names(item.labels),
                     kinds=", ".join(f"{kind} {minor}" for kind, minor in sorted(by_kind.items())),
                 )
@@ -468,26 +585,9 @@ def _runtime_config(ctx: Context) -> Iterator[Finding]:
                 text,
                 component="kube-apiserver",
                 instances=item.labels,
-                name=item.key,
+                name=item.name,
                 evidence=item.evidence[:8],
             )
-
-
-def _only_all_false(ctx: Context, minor: str) -> Iterator[Finding]:
-    alone = [c for c in ctx.of("kube-apiserver") if entries(c.runtime_config or ()) == {"api/all": "false"}]
-    if alone:
-        yield finding(
-            RTC_UNKNOWN_VERSION,
-            tr(
-                "--runtime-config api/all=false alone on {where}: kube-apiserver {minor} exits with {words}.",
-                where=names(label_of(c) for c in alone),
-                minor=minor,
-                words="`invalid runtime-config with only api/all=false`",
-            ),
-            component="kube-apiserver",
-            instances=[label_of(c) for c in alone],
-            name="api/all",
-        )
 
 
 def _removal(ctx: Context, key: str) -> str | None:
@@ -536,31 +636,26 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
                 hop=ctx.hop_of(minor),
             )
         )
-    target = minor_of(ctx.goes_to("kube-apiserver"))
-    if target is not None and ctx.data.knows(target):
-        for use in runtime_uses(ctx):
-            verdict = judge(ctx, use.key, target, use.value)
-            rows.append(
-                ForecastRow(
-                    kind="runtime-config",
-                    name=use.key,
-                    component="kube-apiserver",
-                    instances=tuple(sorted(set(use.labels))),
-                    today=use.value,
-                    at_target=tr("does not start")
-                    if verdict.stops
-                    else tr("serves nothing")
-                    if verdict.idle
-                    else use.value,
-                    effect="will-not-start"
-                    if verdict.stops
-                    else "redundant"
-                    if verdict.idle
-                    else "unchanged",
-                    message=verdict.stops,
-                    provenance=", ".join(sorted({e.provenance for e in use.evidence})),
-                )
+    target = ctx.goes_to("kube-apiserver")
+    if target is None or not ctx.data.knows(target):
+        return tuple(rows)
+    for use in runtime_uses(ctx):
+        value = use.given.partition("=")[2] if len(use.keys) == 1 else use.given
+        after = tr("does not start") if use.minor else tr("serves nothing") if use.idle else value
+        rows.append(
+            ForecastRow(
+                kind="runtime-config",
+                name=use.name,
+                component="kube-apiserver",
+                instances=tuple(sorted(set(use.labels))),
+                today=value,
+                at_target=after,
+                effect="will-not-start" if use.minor else "redundant" if use.idle else "unchanged",
+                message=", ".join(use.words),
+                provenance=", ".join(sorted({e.provenance for e in use.evidence})),
+                hop=ctx.hop_of(use.minor) if use.minor else "",
             )
+        )
     return tuple(rows)
 
 

@@ -13,6 +13,7 @@ from changegen.assess.context import (
     Context,
     complete,
     label_of,
+    of_flags,
     place_of,
 )
 from changegen.gates import GateForecast, GateProblem, GateSources
@@ -129,7 +130,7 @@ def _seats(ctx: Context) -> tuple[Seat, ...]:
                     label=f"ConfigMap {place}",
                     today=_config_version(ctx, config, name),
                     target=ctx.goes_to(name),
-                    sources=_of_source(name, source),
+                    sources=_of_config(name, source, config),
                     complete=source.complete,
                     config=config,
                 )
@@ -144,13 +145,12 @@ def _config_version(ctx: Context, config: ConfigMapFact, component: str) -> str 
     return versions[0] if versions else ctx.today.raw if ctx.today is not None else None
 
 
-def _of_source(component: str, source: GateSource) -> GateSources:
-    if source.flag_values:
-        return GateSources(flags=source.flag_values)
-    if component in CONTROL_PLANE:
-        joined = ",".join(f"{name}={str(value).lower()}" for name, value in source.gates.items())
-        return GateSources(flags=(joined,) if joined else ())
-    return GateSources(file=dict(source.gates))
+def _of_config(component: str, source: GateSource, config: ConfigMapFact) -> GateSources:
+    if component not in CONTROL_PLANE:
+        return GateSources(flags=source.flag_values) if source.flag_values else GateSources(file=source.gates)
+    joined = ",".join(f"{name}={str(value).lower()}" for name, value in source.gates.items())
+    flags = source.flag_values or ((joined,) if joined else ())
+    return of_flags(config.component_flags.get(component, ()), GateSources(flags=flags))
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from changegen.model.snapshot import (
     ProcessFact,
     Unobserved,
 )
-from changegen.versions import kubernetes_release, minor_of, parse_image
+from changegen.versions import kubernetes_release, minor_key, minor_of, parse_image
 
 __all__ = ["HERE", "OpenShiftGates", "Seen", "assemble", "find_pods", "sort_key"]
 
@@ -826,13 +826,34 @@ class _Assembler:
             return found
         here = Counter(item.component for item in found if item.belongs_to == HERE)
         return [
-            msgspec.structs.replace(item, effective_gates=answers[item.component][0].effective_gates)
+            _of_process(item, answers[item.component][0])
             if item.belongs_to == HERE
             and here[item.component] == 1
             and len(answers.get(item.component, ())) == 1
             else item
             for item in found
         ]
+
+
+def _of_process(component: Component, fact: ProcessFact) -> Component:
+    """The instance with what its process says of itself: effective gates, and the versions that it emulates.
+
+    The versions count where its command line was not read and they are not those of the binary by default.
+    """
+    emulated, minimum = component.emulated_version, component.min_compatibility_version
+    binary = minor_of(fact.version or component.running_version or component.version)
+    if not component.flags_observable and binary is not None:
+        told = minor_of(fact.emulation_version)
+        emulated = emulated or (told if told != binary else None)
+        major, minor = minor_key(told or binary)
+        least = minor_of(fact.min_compatibility_version)
+        minimum = minimum or (least if least != f"{major}.{minor - 1}" else None)
+    return msgspec.structs.replace(
+        component,
+        effective_gates=fact.effective_gates,
+        emulated_version=emulated,
+        min_compatibility_version=minimum,
+    )
 
 
 def assemble(

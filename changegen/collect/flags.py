@@ -51,6 +51,7 @@ KEPT: Final = frozenset(
         "min-compatibility-version",
         "emulation-forward-compatible",
         "runtime-config-emulation-forward-compatible",
+        "enable-priority-and-fairness",
         # configuration files: paths, never contents
         "config",
         "config-dir",

@@ -252,11 +252,19 @@ def _with_v(version: str) -> str:
     return f"v{version}" if version[:1].isdigit() else version
 
 
+_LISTS: Final = frozenset({"emulated-version", "min-compatibility-version"})
+
+
 def flagz_fact(
     flags: tuple[tuple[str, str | None], ...], place: str, component: str, inferred: bool
 ) -> ProcessFact:
     """The fact of the flags that a process shows with their values, defaults included."""
-    given = tuple((name, value) for name, value in flags if value not in {None, "", "[]"})
+    given = tuple(
+        # A list is shown in brackets.
+        (name, value.removeprefix("[").removesuffix("]") if value and name in _LISTS else value)
+        for name, value in flags
+        if value not in {None, "", "[]"}
+    )
     # kubelet and kube-proxy show their command line here, not the gates of their file.
     complete = component not in {"kubelet", "kube-proxy", "unknown"}
     gates = gate_source_of_flags(

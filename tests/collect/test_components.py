@@ -312,6 +312,28 @@ def test_effective_gates_go_to_the_only_instance_and_to_none_of_several() -> Non
     assert {str(item.effective_gates) for item in pair.components} == {"None"}
 
 
+def test_versions_that_a_process_emulates_are_its_own_where_its_flags_were_not_read() -> None:
+    from changegen.collect.documents import RawText
+
+    rows = 'kubernetes_feature_enabled{name="A",stage="BETA"} 1\n'
+
+    def emulating(emulated: str, minimum: str, *objects: Any) -> Component:
+        told = f'version_info{{binary="1.37.2",component="kube",emulation="{emulated}",min_compat="{minimum}"}} 1\n'
+        text = RawText(place="metrics.txt", role="metrics", component="kube-apiserver", text=rows + told)
+        return one(build_snapshot([*records(*objects), text]))
+
+    wrapped = container("kube-apiserver", "x:v1.37.2", ["/start.sh"])
+    hidden = pod("x", labels={"component": "kube-apiserver"}, containers=[wrapped])
+    found = emulating("1.36", "1.35", hidden)
+    assert not found.flags_observable
+    assert (found.emulated_version, found.min_compatibility_version) == ("1.36", None)
+    found = emulating("1.37", "1.37", hidden)
+    assert (found.emulated_version, found.min_compatibility_version) == (None, "1.37")
+    found = emulating("1.37", "1.36", hidden)
+    assert (found.emulated_version, found.min_compatibility_version) == (None, None)
+    assert emulating("1.36", "1.35", apiserver()).emulated_version is None
+
+
 def test_k3s_disables_components_and_repeats_flags() -> None:
     args = json.dumps(
         [

@@ -46,6 +46,13 @@ def test_flagz_is_read_with_any_delimiter(delimiter: str) -> None:
     assert "2379" not in str(found)
 
 
+def test_flagz_shows_lists_in_brackets() -> None:
+    found = fact(
+        "flagz", "x flagz\nemulated-version=[1.36]\nmin-compatibility-version=[]\n", "kube-apiserver"
+    )
+    assert {item.name: item.values for item in found.flags} == {"emulated-version": ("1.36",)}
+
+
 def test_flagz_that_sets_no_gates_says_so() -> None:
     found = fact("flagz", "x flagz\nfeature-gates:\nv:2\nruntime-config:\n", "kube-scheduler")
     assert found.flag_gates is not None
