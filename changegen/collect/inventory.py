@@ -388,7 +388,7 @@ class Inventory:
                     detail=_detail(problem),
                     place=problem.place,
                     failed=problem.failed,
-                    remedy=problem.hint or _remedy(what, reason),
+                    remedy=problem.hint or _remedy(what, reason) or _mend(problem),
                 )
             )
         for resource in wanted:
@@ -649,6 +649,25 @@ def _remedy(what: str, reason: str) -> str:
         everywhere = " -A" if RESOURCES.get(plural, ("", "", True))[2] else ""
         return f"kubectl get {what}{everywhere} -o json"
     return ""
+
+
+def _mend(problem: Problem) -> str:
+    """What to do about a reading that failed, where neither the source nor the resource says it."""
+    match problem.reason:
+        case Reason.STATUS_ERROR if problem.unobserved_reason == "forbidden":
+            return tr("Grant the right, then read again: changegen rbac prints what is needed")
+        case Reason.STATUS_ERROR if problem.unobserved_reason == "error":
+            return tr("Mend what answers with the error, then read again")
+        case Reason.TOO_LARGE:
+            return tr("Capture less at a time, each kind in a file of its own")
+        case Reason.UNREADABLE:
+            return tr("Make it readable, then read again")
+        case Reason.UNSAFE_TAG | Reason.ALIAS_BOMB | Reason.ARCHIVE_UNSAFE:
+            return tr("Capture it again, and find out who wrote this file")
+        case Reason.SYNTAX | Reason.WRONG_TYPE | Reason.ENCODING:
+            return tr("Mend the file at that place, or capture it again")
+        case _:
+            return ""
 
 
 def by_name(found: Iterable[Located[T]]) -> Mapping[tuple[str, str], Located[T]]:
