@@ -38,6 +38,7 @@ from changegen.model.ticket import (
 from changegen.plan import digest_of
 from changegen.plan.distribution import distribution
 from changegen.versions import is_release, try_version
+from changegen.words import unobserved_reason
 
 __all__ = ["Attestation", "judge", "verify"]
 
@@ -547,7 +548,7 @@ def _unproven(ticket: Ticket, after: Snapshot, comparison: Comparison) -> list[D
                 what=tr("not read the second time"),
                 count=len(one_sided),
                 subjects=tuple(item.what for item in one_sided),
-                why="; ".join(sorted({item.reason for item in one_sided})),
+                why="; ".join(sorted({unobserved_reason(item.reason) for item in one_sided})),
             )
         )
     if not after.cluster.uid or not ticket.cluster_uid:

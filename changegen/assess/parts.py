@@ -14,6 +14,7 @@ from changegen.i18n import tr
 from changegen.model.snapshot import Component, Lease, Node, Workload
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_key, parse_image, same_release, try_version
+from changegen.words import unobserved_reason
 
 NOT_PROVEN = Code(
     code="CG-RUN-001",
@@ -770,7 +771,7 @@ def _unread(ctx: Context) -> Iterator[Finding]:
             tr(
                 "{what} could not be read ({reason}): {detail}",
                 what=item.what,
-                reason=item.reason,
+                reason=unobserved_reason(item.reason),
                 detail=item.detail or tr("no more is known"),
             ),
             component="reading",
@@ -785,7 +786,9 @@ def _unread(ctx: Context) -> Iterator[Finding]:
         by: defaultdict[str, list[str]] = defaultdict(list)
         for item in absent:
             by[item.reason].append(item.what)
-        text = "; ".join(f"{reason}: {names(what, 12)}" for reason, what in sorted(by.items()))
+        text = "; ".join(
+            f"{unobserved_reason(reason)}: {names(what, 12)}" for reason, what in sorted(by.items())
+        )
         yield finding(
             NOT_IN_INPUT,
             tr("Not seen ({count}): {text}.", count=len(absent), text=text),

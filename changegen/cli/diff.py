@@ -25,6 +25,7 @@ from changegen.cli.options import (
 )
 from changegen.cli.options import command as make
 from changegen.cli.terminal import capped, colour, plain, table
+from changegen.words import unobserved_reason
 
 if TYPE_CHECKING:
     from changegen.model.ticket import Change, Comparison
@@ -218,12 +219,16 @@ def _missing(found: Comparison) -> Iterator[tuple[str, list[str]]]:
     }
     for side, head in heads.items():
         rows = [n for n in found.not_comparable if n.side == side]
-        lines = [f"{row.area}: {row.what} ({row.reason})" for row in rows if row.area != "reading"]
+        lines = [
+            f"{row.area}: {row.what} ({unobserved_reason(row.reason)})"
+            for row in rows
+            if row.area != "reading"
+        ]
         by_reason: dict[str, list[str]] = {}
         for row in rows:
             if row.area == "reading":
                 by_reason.setdefault(row.reason, []).append(row.what)
-        lines += [f"{', '.join(what)} ({reason})" for reason, what in by_reason.items()]
+        lines += [f"{', '.join(what)} ({unobserved_reason(reason)})" for reason, what in by_reason.items()]
         if lines:
             yield head, lines
 

@@ -12,6 +12,7 @@ import click
 
 from changegen.cli import Failure
 from changegen.cli.terminal import capped, is_terminal, note, plain, warn
+from changegen.words import unobserved_reason
 
 if TYPE_CHECKING:
     from changegen.collect.api import LiveOptions
@@ -464,7 +465,7 @@ def load_data(folder: Path | None) -> KubernetesData:
 
 def check_readable(snapshot: Snapshot) -> tuple[str, ...]:
     """Return what was tried and could not be read, as ``what (reason)``."""
-    return tuple(f"{u.what} ({u.reason})" for u in snapshot.unobserved if u.failed)
+    return tuple(f"{u.what} ({unobserved_reason(u.reason)})" for u in snapshot.unobserved if u.failed)
 
 
 def partial_exit(cluster: ClusterOptions, *snapshots: Snapshot) -> int:

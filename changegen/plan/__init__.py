@@ -30,6 +30,7 @@ from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
 from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, risk_of, title_of
 from changegen.versions import minor_key, minor_of
+from changegen.words import unobserved_reason
 
 __all__ = ["make_ticket"]
 
@@ -132,10 +133,7 @@ def _make(
         rollback_decide_by=decide_by(plan.steps, people),
         monitoring=make_monitoring(scene),
         fields=people,
-        unobserved=tuple(
-            f"{item.what}: {item.reason}" + (f" ({item.detail})" if item.detail else "")
-            for item in snapshot.unobserved
-        ),
+        unobserved=_unobserved(snapshot),
         notices=tuple(
             f"{item.place}: {item.reason}" + (f" ({item.detail})" if item.detail else "")
             for item in snapshot.notices
@@ -160,6 +158,20 @@ def _make(
         snapshot=snapshot,
         profile=profile,
     )
+
+
+def _unobserved(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what was not read, a line for each reason; what has a detail of its own has its own line."""
+    lines: list[str] = []
+    plain: dict[str, list[str]] = {}
+    for item in snapshot.unobserved:
+        why = unobserved_reason(item.reason)
+        if item.detail:
+            lines.append(tr("{what}: {why} ({detail})", what=item.what, why=why, detail=item.detail))
+        else:
+            plain.setdefault(why, []).append(item.what)
+    grouped = [tr("{why}: {what}", why=why, what=", ".join(what)) for why, what in plain.items()]
+    return (*lines, *grouped)
 
 
 def digest_of(value: object) -> str:

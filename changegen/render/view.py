@@ -286,7 +286,7 @@ def set_gates(rows: Iterable[ForecastRow]) -> list[SetGate]:
         SetGate(
             name=tr("all gates") if r.name == "*" else r.name,
             component=r.component,
-            instances=tuple(short(r.instances)),
+            instances=tuple(short(r.instances, r.component)),
             today=r.today,
             at_target=r.at_target,
             effect=r.effect,
@@ -478,12 +478,17 @@ def accepted_findings(findings: Iterable[Finding]) -> list[Finding]:
     return [f for f in findings if f.accepted is not None and not f.accepted.expired]
 
 
-def short(instances: Sequence[str]) -> list[str]:
-    """Return instances without the namespace when it is kube-system for all of them: every reader knows it."""
-    prefix = "kube-system/"
-    if instances and all(i.startswith(prefix) for i in instances):
-        return [i.removeprefix(prefix) for i in instances]
-    return list(instances)
+def short(instances: Sequence[str], component: str = "") -> list[str]:
+    """Return instances without what every reader knows and what all of them share.
+
+    That is the namespace kube-system, then the component's name at the front of a static Pod's name, which leaves
+    the node.
+    """
+    names = list(instances)
+    for prefix in ("kube-system/", f"{component}-" if component else ""):
+        if prefix and names and all(n.startswith(prefix) and n != prefix for n in names):
+            names = [n.removeprefix(prefix) for n in names]
+    return names
 
 
 def where(finding: Finding) -> str:
@@ -491,8 +496,8 @@ def where(finding: Finding) -> str:
     subject = finding.subject
     parts = [p for p in (subject.component, subject.name) if p]
     head = " ".join(parts)
-    names = short(subject.instances)
-    if not names:
+    names = short(subject.instances, subject.component)
+    if not names or names == [subject.name]:
         return head
     shown = ", ".join(names[:4])
     if len(names) > 4:
@@ -531,7 +536,11 @@ def context(ticket: Ticket) -> dict[str, object]:
         "stage_moves": stage_moves(ticket.forecast),
         "banner": banner(ticket),
         "facts": facts(ticket),
-        "other_forecast": [r for r in ticket.forecast if r.kind != "gate"],
+        "other_forecast": [
+            msgspec.structs.replace(r, instances=tuple(short(r.instances, r.component)))
+            for r in ticket.forecast
+            if r.kind != "gate"
+        ],
         "outages": outages(ticket.capacity),
         "pools": pools(ticket.pools),
         "phases": phases(ticket.steps),

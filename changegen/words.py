@@ -1,0 +1,27 @@
+"""Words for the codes that the models keep, in the reader's language.
+
+Codes stay codes in JSON, for programs; what people read goes through here.
+"""
+
+from __future__ import annotations
+
+from changegen.i18n import tr
+
+
+def unobserved_reason(code: str) -> str:
+    """Return why something was not read, in words; several codes may be joined by commas.
+
+    A code that is not known is returned as it is.
+    """
+    words = {
+        "forbidden": tr("forbidden"),
+        "not-in-capture": tr("not in the capture"),
+        "not-served": tr("not served"),
+        "error": tr("error"),
+        "truncated": tr("cut off"),
+        "malformed": tr("malformed"),
+        "by-nature": tr("cannot be seen from outside"),
+        "not-asked": tr("not asked for"),
+        "unobservable": tr("not observable"),
+    }
+    return ", ".join(words.get(part, part) for part in code.split(", "))
