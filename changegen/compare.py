@@ -86,6 +86,7 @@ VOLATILE: Final[tuple[Volatile, ...]] = (
     Volatile(path="config_maps[].resource_version", why="changes with every write; the content is compared"),
     Volatile(path="config_maps[].component_gates{}.place", why="the file or the request that gave it"),
     Volatile(path="nodes[].pod_count", why="Pods come and go"),
+    Volatile(path="nodes[].requested", why="Pods come and go"),
     Volatile(path="nodes[].conditions[].changed", why="the status tells what changed"),
     Volatile(path="drivers[].version_source", why="where it was read; the version is compared"),
     Volatile(
@@ -136,7 +137,9 @@ _IDENTITY: Final[dict[type, Names]] = {
     s.DistributionEvidence: ("distribution", "evidence"),
     s.ExtendedMapping: ("container", "resource"),
     s.GateSource: ("provenance",),
+    s.NodeRequirement: ("key", "operator"),
     s.NodeTaint: ("key", "effect"),
+    s.NodeTerm: (),
     s.RequestedDeprecatedApi: ("group", "version", "resource", "subresource"),
     s.ResourceAsk: ("container", "resource"),
     s.ServedResource: ("name",),

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
-from changegen.model.snapshot import Attribute, Snapshot
+from changegen.model.snapshot import Attribute, NodeRequirement, Snapshot
 
 __all__ = ["KEPT_DOMAINS", "KEPT_LABELS", "Mapping", "redact"]
 
@@ -361,6 +361,9 @@ class _Rewriter:
         """Return a value with pseudonyms; ``field`` is the nearest field's name."""
         if isinstance(value, Attribute):
             return value
+        if isinstance(value, NodeRequirement):
+            told = tuple(self._label(value.key, item) for item in value.values)
+            return msgspec.structs.replace(value, key=self.text(value.key), values=told)
         if isinstance(value, msgspec.Struct):
             return self._struct(value)
         if isinstance(value, dict):

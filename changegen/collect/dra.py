@@ -21,6 +21,7 @@ from changegen.collect.inventory import Inventory, Located
 from changegen.model.snapshot import (
     AllocatedDevice,
     Attribute,
+    CapacityPolicy,
     Claim,
     ClaimTemplate,
     Condition,
@@ -249,6 +250,17 @@ def _named_node(selector: wire.NodeSelector | None) -> str:
     return ""
 
 
+def _policy(policy: wire.RequestPolicy) -> CapacityPolicy:
+    allowed = policy.valid_range or wire.PolicyRange()
+    return CapacityPolicy(
+        default=_text(policy.default),
+        values=tuple(_text(value) for value in policy.valid_values or ()),
+        minimum=_text(allowed.min),
+        maximum=_text(allowed.max),
+        step=_text(allowed.step),
+    )
+
+
 def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice) -> Device:
     body = device.body
     node = spec.node_name or body.node_name or _named_node(body.node_selector or spec.node_selector) or None
@@ -263,6 +275,11 @@ def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice) -> Devi
         _qualified(driver, name): _text(value.value if isinstance(value, wire.CapacityValue) else value)
         for name, value in (body.capacity or {}).items()
     }
+    policies = {
+        _qualified(driver, name): _policy(value.request_policy)
+        for name, value in (body.capacity or {}).items()
+        if isinstance(value, wire.CapacityValue) and value.request_policy is not None
+    }
     return Device(
         name=device.name,
         node=node,
@@ -271,6 +288,7 @@ def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice) -> Devi
             for name, value in sorted((body.attributes or {}).items())
         },
         capacity=dict(sorted(capacity.items())),
+        capacity_policies=dict(sorted(policies.items())),
         taints=tuple(
             sorted(
                 (
@@ -369,6 +387,10 @@ def _request(name: str, body: wire.RequestBody, alternative_of: str = "") -> Dev
         admin_access=bool(body.admin_access),
         selectors=_expressions(body.selectors),
         tolerations=_tolerations(body.tolerations),
+        capacity={
+            name: _text(value)
+            for name, value in sorted(((body.capacity and body.capacity.requests) or {}).items())
+        },
         alternative_of=alternative_of,
     )
 
@@ -423,6 +445,7 @@ def _claim(item: Located[wire.ResourceClaim]) -> Claim:
             share_id=r.share_id or "",
             admin_access=bool(r.admin_access),
             tolerations=_tolerations(r.tolerations),
+            consumed={name: _text(value) for name, value in sorted((r.consumed_capacity or {}).items())},
         )
         for r in results
     )
@@ -475,6 +498,7 @@ def _templates(found: Iterable[Located[wire.ResourceClaimTemplate]]) -> tuple[Cl
                     namespace=item.namespace,
                     name=item.obj.metadata.name,
                     requests=_requests(item.obj.spec.spec),
+                    constraints=_constraints(item.obj.spec.spec),
                     api_version=item.api_version,
                 )
                 for item in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from changegen.collect import requests
 from changegen.collect.inventory import Inventory
 from changegen.collect.wire import Condition as WireCondition
 from changegen.collect.wire import Node as WireNode
@@ -21,23 +22,31 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 def node_facts(inventory: Inventory) -> tuple[Node, ...]:
     """Every Node of the input, sorted by name.
 
-    ``pod_count`` counts Pods that are bound and not finished, and is None unless Pods of all namespaces were listed.
+    ``pod_count`` and ``requested`` are of Pods that are bound and not finished, and None unless Pods of all namespaces
+    were listed.
     """
     counts: Counter[str] | None = None
+    sums: dict[str, requests.Amounts] = {}
     if inventory.complete("pods"):
-        counts = Counter(
-            found.obj.spec.node_name
+        specs = [
+            found.obj.spec
             for found in inventory.all("pods", Pod)
             if found.obj.spec.node_name
             and (found.obj.status is None or found.obj.status.phase not in _FINISHED)
-        )
+        ]
+        counts = Counter(spec.node_name for spec in specs if spec.node_name)
+        sums = requests.summed(specs)
     return tuple(
-        _node(found.obj, None if counts is None else counts[found.obj.metadata.name])
+        _node(
+            found.obj,
+            None if counts is None else counts[found.obj.metadata.name],
+            None if counts is None else requests.texts(sums.get(found.obj.metadata.name, {})),
+        )
         for found in inventory.all("nodes", WireNode)
     )
 
 
-def _node(node: WireNode, pod_count: int | None) -> Node:
+def _node(node: WireNode, pod_count: int | None, requested: dict[str, str] | None) -> Node:
     meta, spec, status = node.metadata, node.spec, node.status
     labels = meta.labels or {}
     info = status.node_info if status else None
@@ -79,6 +88,7 @@ def _node(node: WireNode, pod_count: int | None) -> Node:
         if status is None or status.declared_features is None
         else tuple(sorted(status.declared_features)),
         pod_count=pod_count,
+        requested=requested,
         created=meta.creation_timestamp or "",
     )
 

@@ -181,6 +181,7 @@ class Container(Wire, frozen=True, kw_only=True):
     env: tuple[EnvName, ...] | None = None
     resources: Resources | None = None
     volume_mounts: tuple[VolumeMount, ...] | None = None
+    ports: tuple[ContainerPort, ...] | None = None
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
 
@@ -224,6 +225,7 @@ class Volume(Wire, frozen=True, kw_only=True):
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
     persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: Present | None = None
 
 
 class Toleration(Wire, frozen=True, kw_only=True):
@@ -236,12 +238,53 @@ class Toleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: int | None = None
 
 
-class Affinity(Wire, frozen=True, kw_only=True):
-    """Affinity, of which only the presence is kept."""
+class NodeTerm(Wire, frozen=True, kw_only=True):
+    """nodeSelectorTerms[]."""
 
-    node_affinity: Present | None = None
-    pod_affinity: Present | None = None
-    pod_anti_affinity: Present | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class NodeSelector(Wire, frozen=True, kw_only=True):
+    """requiredDuringSchedulingIgnoredDuringExecution of a node affinity."""
+
+    node_selector_terms: tuple[NodeTerm, ...] | None = None
+
+
+class NodeAffinity(
+    Wire, frozen=True, kw_only=True, rename={"required": "requiredDuringSchedulingIgnoredDuringExecution"}
+):
+    """affinity.nodeAffinity; preferences are not kept."""
+
+    required: NodeSelector | None = None
+
+
+class PodAffinity(
+    Wire, frozen=True, kw_only=True, rename={"required": "requiredDuringSchedulingIgnoredDuringExecution"}
+):
+    """affinity.podAffinity and podAntiAffinity: whether anything is required."""
+
+    required: tuple[Present, ...] | None = None
+
+
+class Affinity(Wire, frozen=True, kw_only=True):
+    """affinity of a Pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(Wire, frozen=True, kw_only=True):
+    """topologySpreadConstraints[]."""
+
+    when_unsatisfiable: str | None = None
+
+
+class ContainerPort(Wire, frozen=True, kw_only=True):
+    """ports[] of a container."""
+
+    host_port: int | None = None
 
 
 class PodClaim(Wire, frozen=True, kw_only=True):
@@ -263,6 +306,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] | None = None
     resource_claims: tuple[PodClaim, ...] | None = None
     resources: Resources | None = None
+    overhead: dict[str, Quantity] | None = None
     volumes: tuple[Volume, ...] | None = None
     host_network: bool | None = None
     priority_class_name: str | None = None
@@ -272,7 +316,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     security_context: PodSecurityContext | None = None
     restart_policy: str | None = None
     scheduling_gates: tuple[Present, ...] | None = None
-    topology_spread_constraints: tuple[Present, ...] | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     runtime_class_name: str | None = None
 
 

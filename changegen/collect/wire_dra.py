@@ -59,10 +59,27 @@ class AttributeValue(
     versions: tuple[str, ...] | None = None
 
 
+class PolicyRange(Wire, frozen=True, kw_only=True):
+    """requestPolicy.validRange of a capacity."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class RequestPolicy(Wire, frozen=True, kw_only=True):
+    """requestPolicy of a capacity."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] | None = None
+    valid_range: PolicyRange | None = None
+
+
 class CapacityValue(Wire, frozen=True, kw_only=True):
     """A capacity or counter."""
 
     value: Quantity | None = None
+    request_policy: RequestPolicy | None = None
 
 
 class WireTaint(Wire, frozen=True, kw_only=True):
@@ -192,6 +209,12 @@ class WireToleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: int | None = None
 
 
+class CapacityWish(Wire, frozen=True, kw_only=True):
+    """capacity of a request."""
+
+    requests: dict[str, Quantity] | None = None
+
+
 class RequestBody(Wire, frozen=True, kw_only=True):
     """What v1 keeps under ``exactly``."""
 
@@ -201,6 +224,7 @@ class RequestBody(Wire, frozen=True, kw_only=True):
     count: int | None = None
     admin_access: bool | None = None
     tolerations: tuple[WireToleration, ...] | None = None
+    capacity: CapacityWish | None = None
 
 
 class SubRequest(RequestBody, frozen=True, kw_only=True):
@@ -240,7 +264,14 @@ class ClaimSpec(Wire, frozen=True, kw_only=True):
 
 
 class WireResult(
-    Wire, frozen=True, kw_only=True, rename={"admin_access": "adminAccess", "share_id": "shareID"}
+    Wire,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "admin_access": "adminAccess",
+        "share_id": "shareID",
+        "consumed_capacity": "consumedCapacity",
+    },
 ):
     """results[] of an allocation."""
 
@@ -251,6 +282,7 @@ class WireResult(
     admin_access: bool | None = None
     tolerations: tuple[WireToleration, ...] | None = None
     share_id: str | None = None
+    consumed_capacity: dict[str, Quantity] | None = None
 
 
 class AllocationDevices(Wire, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from changegen.collect import drivers as linking
-from changegen.collect import events
+from changegen.collect import events, requests
 from changegen.collect import wire as core
 from changegen.collect.inventory import Inventory
 from changegen.collect.wire import ObjectMeta, Wire
@@ -31,6 +31,8 @@ from changegen.model.snapshot import (
     EventFact,
     ExtendedMapping,
     Lease,
+    NodeRequirement,
+    NodeTerm,
     PodUse,
     Quota,
     ResourceAsk,
@@ -63,6 +65,7 @@ _DEPLOYED: Final = {
 _OWNERS: Final = {"ReplicaSet": "replicasets.apps", "Job": "jobs.batch"}
 _GENERATED: Final = re.compile(r"-[a-z0-9]{5}$")
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -627,6 +630,47 @@ def _conditions(conditions: Iterable[core.Condition] | None) -> tuple[Condition,
     )
 
 
+def _required_nodes(affinity: core.Affinity | None) -> tuple[NodeTerm, ...]:
+    node = affinity.node_affinity if affinity is not None else None
+    required = node.required if node is not None else None
+    return tuple(
+        NodeTerm(labels=_requirements(term.match_expressions), fields=_requirements(term.match_fields))
+        for term in ((required.node_selector_terms or ()) if required is not None else ())
+    )
+
+
+def _requirements(found: Iterable[core.Requirement] | None) -> tuple[NodeRequirement, ...]:
+    return tuple(
+        NodeRequirement(key=need.key, operator=need.operator, values=tuple(need.values or ()))
+        for need in found or ()
+    )
+
+
+def _other_constraints(spec: core.PodSpec) -> tuple[str, ...]:
+    affinity = spec.affinity or core.Affinity()
+    scheduler = spec.scheduler_name or _DEFAULT_SCHEDULER
+    found = {
+        "pod affinity": affinity.pod_affinity is not None and bool(affinity.pod_affinity.required),
+        "pod anti-affinity": affinity.pod_anti_affinity is not None
+        and bool(affinity.pod_anti_affinity.required),
+        "topology spread": any(
+            c.when_unsatisfiable != "ScheduleAnyway" for c in spec.topology_spread_constraints or ()
+        ),
+        "host ports": any(
+            port.host_port
+            for containers in (spec.init_containers, spec.containers)
+            for c in containers or ()
+            for port in c.ports or ()
+        ),
+        "volume claims": any(
+            v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ()
+        ),
+        "scheduling gates": bool(spec.scheduling_gates),
+        f"scheduler {scheduler}": scheduler != _DEFAULT_SCHEDULER,
+    }
+    return tuple(text for text, there in found.items() if there)
+
+
 def _pod_use(pod: core.Pod, owner: WorkloadRef | None, chain: tuple[str, ...], uses_devices: bool) -> PodUse:
     meta, spec = pod.metadata, pod.spec
     status = pod.status or core.PodStatus()
@@ -671,6 +715,9 @@ def _pod_use(pod: core.Pod, owner: WorkloadRef | None, chain: tuple[str, ...], u
         node_selector=dict(sorted((spec.node_selector or {}).items())),
         has_affinity=spec.affinity is not None
         and any((spec.affinity.node_affinity, spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)),
+        required_nodes=_required_nodes(spec.affinity),
+        other_constraints=_other_constraints(spec),
+        requests=requests.texts(requests.pod_requests(spec)),
         tolerations=_tolerations(spec.tolerations),
         labels=dict(sorted((meta.labels or {}).items())),
         grace_seconds=spec.termination_grace_period_seconds,

@@ -287,6 +287,8 @@ class Node(Model, frozen=True, kw_only=True):
     declared_features: tuple[str, ...] | None = None
     pod_count: int | None = None
     """Pods bound to it and not finished; None when Pods of all namespaces were not read."""
+    requested: dict[str, str] | None = None
+    """What these Pods request of the resources that are not extended, summed; None when they were not all read."""
     created: str = ""
 
 
@@ -428,6 +430,18 @@ class Attribute(Model, frozen=True, kw_only=True):
     """Of the list types."""
 
 
+class CapacityPolicy(Model, frozen=True, kw_only=True):
+    """requestPolicy of a capacity: what a request takes of a device that several claims may hold. Quantities as written."""
+
+    default: str = ""
+    """What a request that names none takes; empty: all of it."""
+    values: tuple[str, ...] = ()
+    """Amounts that may be taken; a request is rounded up to the next one."""
+    minimum: str = ""
+    maximum: str = ""
+    step: str = ""
+
+
 class Device(Model, frozen=True, kw_only=True):
     """One device of a pool's newest generation."""
 
@@ -437,6 +451,8 @@ class Device(Model, frozen=True, kw_only=True):
     attributes: dict[str, Attribute] = {}
     """Keys qualified: a name without a domain is in the driver's (``gpu.example.com/model``)."""
     capacity: dict[str, str] = {}
+    capacity_policies: dict[str, CapacityPolicy] = {}
+    """By the capacity's key; only of those that have one."""
     taints: tuple[DeviceTaint, ...] = ()
     allow_multiple_allocations: bool = False
     consumes_counters: tuple[str, ...] = ()
@@ -509,6 +525,8 @@ class DeviceRequest(Model, frozen=True, kw_only=True):
     admin_access: bool = False
     selectors: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    capacity: dict[str, str] = {}
+    """What it asks of each capacity, by name as written: with a domain, or without one of the driver's."""
     alternative_of: str = ""
 
 
@@ -522,6 +540,8 @@ class AllocatedDevice(Model, frozen=True, kw_only=True):
     share_id: str = ""
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
+    consumed: dict[str, str] = {}
+    """consumedCapacity of a device that several claims may hold."""
 
 
 class DeviceStatus(Model, frozen=True, kw_only=True):
@@ -581,6 +601,7 @@ class ClaimTemplate(Model, frozen=True, kw_only=True):
     namespace: str
     name: str
     requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[str, ...] = ()
     api_version: str = ""
 
 
@@ -642,6 +663,23 @@ class DeviceHealth(Model, frozen=True, kw_only=True):
     message: str = ""
 
 
+class NodeRequirement(Model, frozen=True, kw_only=True):
+    """One expression of a node affinity."""
+
+    key: str
+    operator: str
+    """In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(Model, frozen=True, kw_only=True):
+    """A term of a node affinity: all of its expressions must hold."""
+
+    labels: tuple[NodeRequirement, ...] = ()
+    fields: tuple[NodeRequirement, ...] = ()
+    """matchFields: only metadata.name."""
+
+
 class PodUse(Model, frozen=True, kw_only=True):
     """A Pod that matters: it uses devices, or a drain must know of it."""
 
@@ -667,6 +705,14 @@ class PodUse(Model, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     node_selector: dict[str, str] = {}
     has_affinity: bool = False
+    required_nodes: tuple[NodeTerm, ...] = ()
+    """Required node affinity: one of these terms must hold; empty: any node."""
+    other_constraints: tuple[str, ...] = ()
+    """What else decides on its node and is not kept here: ``pod affinity``, ``pod anti-affinity``, ``topology spread``,
+    ``host ports``, ``volume claims``, ``scheduling gates``, ``scheduler NAME``; only what is required, no preference."""
+    requests: dict[str, str] | None = None
+    """What the scheduler counts for it, by resource, extended ones too: containers, init containers, sidecars, its own
+    resources and overhead. None: not kept by the version that wrote the snapshot."""
     tolerations: tuple[Toleration, ...] = ()
     labels: dict[str, str] = {}
     grace_seconds: int | None = None

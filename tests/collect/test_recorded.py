@@ -331,7 +331,7 @@ def test_a_cluster_info_dump_gives_the_same_apart_from_what_it_lacks(tmp_path: P
             assert mine.feature_gates == theirs.feature_gates
         else:  # their gates are in ConfigMaps
             assert mine.feature_gates == "unobservable"
-    nodes = [msgspec.structs.replace(node, pod_count=None) for node in whole.nodes]
+    nodes = [msgspec.structs.replace(node, pod_count=None, requested=None) for node in whole.nodes]
     assert list(dump.nodes) == nodes
     assert dump.events == whole.events
     assert dump.cluster.server_version is None
