@@ -259,6 +259,8 @@ class _Walk:
 
     def __init__(self, area: str) -> None:
         self.area = area
+        self.listed = True
+        """Drivers: whether the second reading holds a list of ResourceSlices."""
         self.found: dict[tuple[Any, ...], list[str]] = {}
         self.unread: dict[tuple[str, Names, Side], list[str]] = {}
         self._subject = ""
@@ -273,8 +275,10 @@ class _Walk:
             skip |= {"flags", "flags_observable", "config_file"}
             self._not_read(("flags",), "after" if before.flags_observable else "before")
         self._struct(before, after, prefix, (), skip)
+        ready = _still_ready(before, after, listed=self.listed) if isinstance(before, s.Driver) else ""
         for kind, path, old, new, note in self._kept():
-            self.add(kind, path, subject, old, new, note)
+            told = "; ".join(filter(None, (note, ready if path in _OF_SLICES else "")))
+            self.add(kind, path, subject, old, new, told)
 
     def add(self, kind: Kind, path: Names, subject: str, old: Value, new: Value, note: str = "") -> None:
         """Keep one difference; equal ones of several subjects become one change."""
@@ -365,6 +369,30 @@ class _Walk:
         old, new = _shown(a, where), _shown(b, where)
         note = _list_note(old, new) if isinstance(old, tuple) and isinstance(new, tuple) else ""
         self._put("changed", path, old, new, note)
+
+
+_OF_SLICES: Final = (("devices",), ("nodes",))
+
+
+def _still_ready(before: s.Driver, after: s.Driver, *, listed: bool) -> str:
+    """Say it where devices are gone while the Pods that should publish them are as before; empty otherwise."""
+    if after.devices >= before.devices and set(before.nodes) <= set(after.nodes):
+        return ""
+    notes = []
+    same = before.workload == after.workload and before.image == after.image
+    if same and after.workload and after.ready and after.ready == after.desired:
+        workload = f"{after.workload.kind} {after.workload.namespace}/{after.workload.name}"
+        notes.append(
+            tr(
+                "{workload} is unchanged and {ready}/{wanted} ready: ready Pods are no devices",
+                workload=workload,
+                ready=after.ready,
+                wanted=after.desired,
+            )
+        )
+    if not listed:
+        notes.append(tr("the second reading holds no list of ResourceSlices, which could prove it"))
+    return "; ".join(notes)
 
 
 def _starts(path: Names, head: Names) -> bool:
@@ -733,6 +761,7 @@ class _Comparer:
 
     def keyed(self, area: _Area, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         walk = _Walk(area.name)
+        walk.listed = f"resourceslices.{_RESOURCE}" in self.readings["after"].kinds
         for key in sorted({*before, *after}):
             if key not in after:
                 self.alone(walk, area, key, before[key], "before")

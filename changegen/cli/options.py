@@ -365,6 +365,10 @@ def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
         records(), Options(description=description, captured_at=cluster.captured_at or "")
     )
     if not stored:
+        if not _quiet():
+            from changegen.cli.remarks import tell
+
+            tell(snapshot.notices)
         return snapshot
     if len(stored) > 1 or documents:
         raise InputError(

@@ -484,9 +484,8 @@ def read_yaml(data: bytes, origin: Origin) -> Iterator[Record]:
         yield Problem(
             place=place,
             reason=Reason.SLOW,
-            detail=tr("{n} MiB of YAML take long to read", n=len(data) // 2**20),
+            detail=tr("{n} MiB of YAML take long to read; JSON does not: -o json", n=len(data) // 2**20),
             failed=False,
-            hint=tr("capture it with -o json"),
         )
     data = _without_logs(data)
     data, replaced, first = yamlread.printable(data)

@@ -1,4 +1,4 @@
-"""Devices in inputs made from real bug reports, and what the recorded cluster must say of them."""
+"""What the recorded cluster must say of its devices, moves to DRA and causes of waiting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from changegen.assess.extended import migration, served
 from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes, troubles
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
-from changegen.model.profile import ExtendedResourceWish, Profile, Target
+from changegen.model.profile import ExtendedResourceWish, Profile
 from changegen.model.snapshot import Lease, PodUse, Snapshot
 from changegen.model.ticket import Finding
-from tests.assess.build import context, control_plane, kubelet, node, profile, with_fields
+from tests.assess.build import context, control_plane, kubelet, node, profile
 from tests.assess.gpus import DRIVER, RESOURCE, gpu_class, gpus, holding, pool, user
 
 DATA = Path(__file__).parents[1] / "data"
@@ -28,110 +28,8 @@ def read(*paths: Path) -> Snapshot:
     return build_snapshot(read_input(list(paths)))
 
 
-@cache
-def case(name: str, *files: str) -> tuple[Snapshot, Assessment]:
-    folder = DATA / "cases" / name / "input"
-    snapshot = read(*(folder / file for file in files)) if files else read(folder)
-    return snapshot, assess(
-        snapshot, Profile(name="case", target=Target(kubernetes="1.37.2")), kubedata.load()
-    )
-
-
 def of(found: Assessment, code: str) -> list[Finding]:
     return [item for item in found.findings if item.code == code]
-
-
-def test_both_mechanisms_on_one_node_and_a_departed_plugin_on_another() -> None:
-    _, found = case("plugin-and-dra-both")
-    item = of(found, "CG-EXT-001")[0]
-    assert item.subject.instances == ("gpu-1",)
-    assert "cannot be proved" in item.message
-    row = next(row for row in found.resources if row.resource == "nvidia.com/gpu")
-    assert row.by_node == {"gpu-1": "both", "gpu-2": "dra"}
-    assert "departed" in row.why
-
-
-def test_a_slice_outlives_its_driver_and_its_node() -> None:
-    snapshot, found = case("slice-outlives-driver")
-    assert of(found, "CG-SLICE-003")[0].subject.instances == ("w-3",)
-    assert of(found, "CG-SLICE-004")[0].subject.instances == ("w-3",)
-    assert "1 of 2" in of(found, "CG-DRIVER-009")[0].message
-    assert "Do not delete slices" in of(found, "CG-SLICE-003")[0].advice
-    assert snapshot.drivers[0].pod_nodes == ("w-1",)
-
-
-def test_a_claim_that_is_deleted_and_in_use() -> None:
-    snapshot, found = case("claims-stuck-deleting")
-    items = of(found, "CG-CLAIM-001")
-    assert [item.subject.name for item in items] == ["batch/job-a-gpu-x1"]
-    assert "gpu.nvidia.com/n1/gpu-0" in items[0].message
-    assert "List its consumers first" in items[0].advice
-    assert [(c.name, c.allocated) for c in snapshot.claims] == [("job-a-gpu-x1", True), ("job-b", False)]
-
-
-def test_a_pod_hangs_where_its_driver_is_gone() -> None:
-    _, found = case("pod-terminating-driver-gone")
-    item = of(found, "CG-CLAIM-002")[0]
-    assert item.subject.name == "ml/train-0"
-    assert "train-0-gpu-abc" in item.message
-    assert "cordoned" in item.message
-    assert item.advice.index("consumers first") < item.advice.index("then the driver")
-
-
-def test_a_ready_driver_that_publishes_nothing() -> None:
-    _, found = case("driver-needs-v1beta1")
-    item = of(found, "CG-SLICE-002")[0]
-    assert item.severity == "warning"
-    assert "resource.k8s.io/v1" in item.message
-    assert "v0.8.0" in item.advice
-    _, after = case("kernel-driver-breaks-slice", "after.yaml")
-    assert of(after, "CG-SLICE-002")
-    _, before = case("kernel-driver-breaks-slice", "before.yaml")
-    assert not of(before, "CG-SLICE-002")
-
-
-def test_slices_are_missing_where_the_kubelet_dropped_a_plugin_api() -> None:
-    snapshot, found = case("old-grpc-driver")
-    item = of(found, "CG-SLICE-001")[0]
-    assert "n1 only" in item.message
-    assert "1.34" in item.message
-    assert "cannot be read" in item.message
-    level = tuple(with_fields(n, kubelet_version="v1.34.1") for n in snapshot.nodes)
-    same = assess(with_fields(snapshot, nodes=level), Profile(name="case"), kubedata.load())
-    assert "v1alpha4" not in of(same, "CG-SLICE-001")[0].message
-
-
-def test_version_zero_is_not_reported_and_no_old_version() -> None:
-    snapshot, found = case("driver-version-zero")
-    assert snapshot.drivers[0].version == "v1.0.1"
-    assert of(found, "CG-DRIVER-005")
-    assert not of(found, "CG-DRIVER-004")
-    assert found.drivers[0].device_versions == "not reported (1)"
-
-
-def test_a_duplicate_key_gives_the_last_value_and_the_label_lags() -> None:
-    snapshot, found = case("duplicate-keys")
-    assert [w.images["gpus"].rpartition(":")[2] for w in snapshot.workloads] == ["v0.4.1"]
-    notices = [n for n in snapshot.notices if "app.kubernetes.io/name" in n.detail or "image" in n.detail]
-    assert notices
-    item = of(found, "CG-DRIVER-002")[0]
-    assert "v0.4.1" in item.message
-    assert "0.4.0" in item.message
-
-
-def test_the_autoscaler_s_gates_are_its_own() -> None:
-    snapshot, found = case("autoscaler-rbac")
-    assert [c.component for c in snapshot.components if c.component == "kube-scheduler" and c.instance] == []
-    assert snapshot.workloads[0].addon == "autoscaler"
-    assert not of(found, "CG-RBAC-002")  # no DRA object is seen here
-
-
-def test_old_manifests() -> None:
-    snapshot, found = case("v1beta1-manifests-before-138")
-    assert snapshot.claim_templates[0].requests[0].device_class == "gpu.example.com"
-    item = of(found, "CG-TAINT-011")[0]
-    assert "deviceClassName" in item.message
-    assert of(found, "CG-TAINT-003")
 
 
 # --------------------------------------------------------------------------------------------------- the recorded cluster
