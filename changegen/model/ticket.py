@@ -213,8 +213,37 @@ class RollbackStep(Model, frozen=True, kw_only=True):
     lost: str = ""
     """What is lost or stops working."""
     minutes: int | None = None
-    undoes: tuple[str, ...] = ()
-    """Ids of steps."""
+    """None: nothing can be done, or nobody can tell how long it takes."""
+    nodes: tuple[str, ...] = ()
+    """Nodes that it concerns, in the order in which they go back."""
+    guard: str = ""
+    """What must be true before its first command; else stop."""
+    go_on: str = ""
+    """What must be seen before the next node, or the next step."""
+    stop: str = ""
+    """What means stop."""
+    needed_once: tuple[str, ...] = ()
+    """Ids of the steps of the plan that make it necessary: none of them ran, nothing to do here."""
+
+
+class RollbackFork(Model, frozen=True, kw_only=True):
+    """One way through the rollback: where the change stopped, which steps back in which order, and which never."""
+
+    when: str
+    """Where the change stopped, in words."""
+    ran: tuple[str, ...] = ()
+    """Ids of the steps of the plan that ran there, wholly or in part."""
+    etcd: Literal["", "old", "new"] = ""
+    """old: a member still runs the minor of before · new: none does any more · empty: it makes no difference."""
+    do: tuple[str, ...] = ()
+    """Ids of steps back, in order."""
+    never: tuple[str, ...] = ()
+    """Ids of steps back that would do harm there."""
+    stays: tuple[str, ...] = ()
+    """Ids of steps back that cannot be done there: what they would take back stays as the change left it."""
+    minutes: int | None = None
+    """Of all that is to do; None: nobody can tell."""
+    note: str = ""
 
 
 class ForecastRow(Model, frozen=True, kw_only=True):
@@ -429,6 +458,8 @@ class Ticket(Model, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
     checks: tuple[Check, ...] = ()
     rollback: tuple[RollbackStep, ...] = ()
+    rollback_forks: tuple[RollbackFork, ...] = ()
+    """First thing to read when going back: the line that fits, and no other."""
     rollback_decide_by: str = ""
     monitoring: tuple[MonitorRow, ...] = ()
     fields: tuple[Field, ...] = ()

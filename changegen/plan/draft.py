@@ -59,7 +59,7 @@ class CheckDraft(msgspec.Struct, kw_only=True):
 
 
 class BackDraft(msgspec.Struct, kw_only=True):
-    """A way back; ``undoes`` holds keys of steps."""
+    """A way back; ``needs`` holds the keys of the steps that make it necessary."""
 
     key: str
     what: str
@@ -70,7 +70,11 @@ class BackDraft(msgspec.Struct, kw_only=True):
     why: str = ""
     lost: str = ""
     minutes: int | None = None
-    undoes: list[str] = []
+    nodes: tuple[str, ...] = ()
+    guard: str = ""
+    go_on: str = ""
+    stop: str = ""
+    needs: list[str] = []
 
 
 _LETTER = {"before": "P", "control-plane": "I", "nodes": "I", "drivers": "I", "after": "A"}
@@ -143,7 +147,7 @@ def number(
             go_on=named(s.go_on),
             stop=named(s.stop),
             checks=known(s.checks),
-            rollback=known(s.rollback),
+            rollback=known([*(b.key for b in backs if s.key in b.needs), *s.rollback]),
             findings=_unique(s.findings),
             notes=tuple(named(note) for note in s.notes),
             no_return=s.no_return,
@@ -186,10 +190,11 @@ def number(
             why=named(b.why),
             lost=named(b.lost),
             minutes=b.minutes,
-            undoes=_unique(
-                [ids[key] for key in b.undoes if key in ids]
-                + [ids[s.key] for s in ordered_steps if b.key in s.rollback]
-            ),
+            nodes=b.nodes,
+            guard=named(b.guard),
+            go_on=named(b.go_on),
+            stop=named(b.stop),
+            needed_once=_unique(ids[s.key] for s in ordered_steps if s.key in b.needs),
         )
         for position, b in enumerate(backs, start=1)
     )
@@ -206,13 +211,14 @@ def complete(steps: Sequence[StepDraft], checks: Sequence[CheckDraft], backs: Se
     """Give every step that writes a check and a way back: the API server's readiness, and that of its phase."""
     proofs = {check.key for check in checks}
     ways = {back.key for back in backs}
+    undone = {key for back in backs for key in back.needs}
     of_phase = {"nodes": "back:kubelet", "drivers": "back:addons", "after": "back:addons"}
     for step in steps:
         if not any(item.runs == "write" for item in step.commands):
             continue
         if not proofs & set(step.checks):
             step.checks.append("check:readyz")
-        if not ways & set(step.rollback):
+        if step.key not in undone and not ways & set(step.rollback):
             found = next(
                 (key for key in (of_phase.get(step.phase, ""), "back:control-plane") if key in ways), None
             )

@@ -303,7 +303,7 @@ def _migrations(scene: Scene) -> list[BackDraft]:
                 ),
                 lost=tr("Running Pods on these nodes are made again once more."),
                 minutes=scene.profile.minutes.node * len(nodes),
-                undoes=[f"migrate:{moved.resource}:{n}" for n, _ in enumerate(moved.steps, start=1)],
+                needs=[f"migrate:{moved.resource}:{n}" for n, _ in enumerate(moved.steps, start=1)],
             )
         )
     return backs
@@ -694,7 +694,7 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
                     "Nothing, if every member is healthy; it needs time while the cluster is in trouble already."
                 ),
                 minutes=30,
-                undoes=[],
+                needs=[],
             )
         )
     return drafts
@@ -751,7 +751,7 @@ def _rules(scene: Scene, hop: HopPlan) -> list[BackDraft]:
             why=judged.why,
             lost=judged.lost,
             minutes=2,
-            undoes=["settle"],
+            needs=[],
         )
     ]
 
@@ -771,7 +771,7 @@ def _extended(scene: Scene, hop: HopPlan) -> list[BackDraft]:
             why=judged.why,
             lost=judged.lost,
             minutes=2,
-            undoes=[],
+            needs=[],
         )
     ]
 
@@ -829,7 +829,7 @@ def _stored(scene: Scene, hop: HopPlan) -> list[BackDraft]:
                     what=", ".join(at_risk),
                 ),
                 minutes=5,
-                undoes=[],
+                needs=[],
             )
         )
     return backs
@@ -940,6 +940,6 @@ def _restore(scene: Scene, hops: Sequence[HopPlan]) -> list[BackDraft]:
                 "Everything written after the snapshot: Pods that run may no longer match, allocations of devices may be granted twice."
             ),
             minutes=30,
-            undoes=[],
+            needs=[],
         )
     ]

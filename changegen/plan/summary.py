@@ -146,7 +146,7 @@ def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[Ro
     """``high``, ``medium`` or ``low``: a computed suggestion; a person accepts it."""
     if assessment.blockers:
         return "high"
-    hard = any(b.verdict == "one-way" for b in rollback if b.undoes) or any(s.no_return for s in steps)
+    hard = any(b.verdict == "one-way" for b in rollback if b.needed_once) or any(s.no_return for s in steps)
     warnings = len(_open(assessment.findings, "warning"))
     if hard or warnings >= 3:
         return "medium"

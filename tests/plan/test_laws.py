@@ -54,7 +54,7 @@ def test_ids_are_unique_numbered_in_order_and_every_reference_exists(made: Ticke
         assert set(check.steps) <= steps
         assert set(check.findings) <= findings
     for back in made.rollback:
-        assert set(back.undoes) <= steps
+        assert set(back.needed_once) <= steps
     for finding in made.findings:
         assert set(finding.remedy) <= steps
         assert set(finding.checks) <= checks

@@ -160,4 +160,4 @@ def test_a_device_taint_is_rolled_out_in_steps_and_taken_back() -> None:
     back = next(b for b in made.rollback if "example.com/repair" in b.what)
     assert back.order == 1
     assert back.verdict == "reversible-until"
-    assert set(back.undoes) == {s.id for s in steps}
+    assert set(back.needed_once) == {s.id for s in steps}

@@ -10,6 +10,7 @@ from changegen.i18n import tr
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
+from changegen.plan.saved import pod_file
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     KUBECTL,
@@ -190,10 +191,7 @@ def _bare(scene: Scene) -> list[StepDraft]:
     pods = [pod for pod in scene.bare_pods if pod.node in scene.pending_nodes]
     if not pods or scene.distribution.nodes == "by-control-plane":
         return []
-    commands = [
-        command(f"kubectl create -f {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}", write=True)
-        for pod in pods
-    ]
+    commands = [command(f"kubectl create -f {quoted(pod_file(pod))}", write=True) for pod in pods]
     return [
         StepDraft(
             key="bare",

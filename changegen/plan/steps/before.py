@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from changegen.i18n import tr
 from changegen.model.ticket import Finding
 from changegen.plan.draft import StepDraft
+from changegen.plan.saved import config_map_file, pod_file, rule_file, saved_config_maps
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     command,
@@ -237,17 +238,16 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     ]
     if objects:
         commands = list(scene.commands(objects, hop))
-        if any(item.kind == "kubeadm" for item in scene.snapshot.config_maps):
-            commands.insert(
-                0,
-                command(
-                    f"kubectl -n kube-system get configmap kubeadm-config -o yaml > kubeadm-config-before-{scene.fields(hop)['release']}.yaml",
-                ),
+        commands[:0] = [
+            command(
+                f"kubectl -n {quoted(item.namespace)} get configmap {quoted(item.name)} -o yaml > {quoted(config_map_file(item.name, scene.fields(hop)['release']))}",
             )
+            for item in saved_config_maps(scene)
+        ]
         for rule in scene.snapshot.taint_rules:
             commands.append(
                 command(
-                    f'kubectl --cache-dir="$(mktemp -d)" get devicetaintrules.resource.k8s.io {quoted(rule.name)} -o yaml > {quoted(f"devicetaintrule-{rule.name}.yaml")}',
+                    f'kubectl --cache-dir="$(mktemp -d)" get devicetaintrules.resource.k8s.io {quoted(rule.name)} -o yaml > {quoted(rule_file(rule))}',
                 )
             )
         steps.append(
@@ -299,7 +299,7 @@ def _people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> l
     kept = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
     commands += [
         command(
-            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {kept} > {quoted(f'pod-{pod.namespace}-{pod.name}.yaml')}"
+            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {kept} > {quoted(pod_file(pod))}"
         )
         for pod in bare
     ]
