@@ -150,6 +150,17 @@ class Step(Model, frozen=True, kw_only=True):
     """The point of no (simple) return is at the end of this step."""
     hop: str = ""
     """``1.36 -> 1.37`` when several minors are in one ticket."""
+    partial: dict[str, tuple[str, ...]] = {}
+    """Check -> the keys of its value (nodes, pools) that must be as expected when this step ends; the others come with
+    later steps. A check that is not in it must hold as a whole."""
+
+    @property
+    def shown_checks(self) -> tuple[str, ...]:
+        """The checks as they are printed: ``V-3 (cp-1)`` where only a part of it can hold yet."""
+        return tuple(
+            f"{check} ({', '.join(self.partial[check])})" if check in self.partial else check
+            for check in self.checks
+        )
 
 
 class Query(Model, frozen=True, kw_only=True):
@@ -180,6 +191,8 @@ class Check(Model, frozen=True, kw_only=True):
     ] = "equals"
     """at-least, at-most: numbers by size, a map key by key, a tuple by its members (at-most: nothing that was not expected)."""
     manual: str = ""
+    reads_as: str = ""
+    """How a person reads what the command prints, where that is not the expected value itself."""
     wait_seconds: int = 0
     steps: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()

@@ -38,6 +38,10 @@ class StepDraft(msgspec.Struct, kw_only=True):
     findings: list[str] = []
     no_return: bool = False
     hop: str = ""
+    also: tuple[str, ...] = ()
+    """Keys of what this step does beside its own: texts and ways back may name it by each of them."""
+    partial: dict[str, tuple[str, ...]] = {}
+    """Key of a check -> the keys of its value that must hold when this step ends; without it the whole check must."""
 
 
 class CheckDraft(msgspec.Struct, kw_only=True):
@@ -53,6 +57,7 @@ class CheckDraft(msgspec.Struct, kw_only=True):
     expected: Value = None
     compare: str = "equals"
     manual: str = ""
+    reads_as: str = ""
     wait_seconds: int = 0
     findings: list[str] = []
     source: str = "plan"
@@ -119,7 +124,8 @@ def number(
     for step in ordered_steps:
         letter = _LETTER[step.phase]
         counts[letter] = counts.get(letter, 0) + 1
-        ids[step.key] = f"{letter}-{counts[letter]}"
+        for key in (step.key, *step.also):
+            ids[key] = f"{letter}-{counts[letter]}"
     beginning = next((s.key for s in ordered_steps if s.phase == "control-plane"), None)
     if beginning is not None:
         ids["cp:first"] = ids[beginning]
@@ -147,11 +153,12 @@ def number(
             go_on=named(s.go_on),
             stop=named(s.stop),
             checks=known(s.checks),
-            rollback=known([*(b.key for b in backs if s.key in b.needs), *s.rollback]),
+            rollback=known([*(b.key for b in backs if {s.key, *s.also} & set(b.needs)), *s.rollback]),
             findings=_unique(s.findings),
             notes=tuple(named(note) for note in s.notes),
             no_return=s.no_return,
             hop=s.hop,
+            partial={ids[key]: part for key, part in s.partial.items() if key in ids and key in s.checks},
         )
         for s in ordered_steps
     )
@@ -171,6 +178,7 @@ def number(
             expected=c.expected,
             compare=c.compare,  # type: ignore[arg-type]
             manual=c.manual,
+            reads_as=c.reads_as,
             wait_seconds=c.wait_seconds,
             steps=_unique(steps_of_check.get(c.key, ())),
             findings=_unique(c.findings),
@@ -194,7 +202,7 @@ def number(
             guard=named(b.guard),
             go_on=named(b.go_on),
             stop=named(b.stop),
-            needed_once=_unique(ids[s.key] for s in ordered_steps if s.key in b.needs),
+            needed_once=_unique(ids[s.key] for s in ordered_steps if {s.key, *s.also} & set(b.needs)),
         )
         for position, b in enumerate(backs, start=1)
     )
