@@ -180,10 +180,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return unpacked
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> int:
     """Write a file whole or not at all; ``-`` is stdout, a name that ends in ``.gz`` is packed reproducibly.
 
     A link is followed and its target replaced; what is no regular file (``/dev/stdout``, a pipe) is written to.
+
+    Returns:
+        The number of bytes written, after any packing.
 
     Raises:
         OutputError: the folder is missing, or the file cannot be written; what was there before is untouched.
@@ -192,7 +195,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     if name == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        return
+        return len(data)
     if name.endswith(".gz"):
         data = gzip.compress(data, compresslevel=9, mtime=0)
     try:
@@ -205,6 +208,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
         raise OutputError(
             tr("it cannot be written: {problem}", problem=error.strerror or str(error)), where=name
         ) from None
+    return len(data)
 
 
 def write_record(path: str | os.PathLike[str], value: Any, *, indent: bool = False) -> str:

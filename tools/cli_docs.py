@@ -20,8 +20,8 @@ CLI_HEAD = """# Command line
 
 <!-- Made by tools/cli_docs.py from the commands. Do not edit. -->
 
-INPUT is the same in every command: a folder, file or tarball of captured API objects, a snapshot file, or `-` for stdin;
-without it the cluster of the current kubeconfig context is read. Data goes to stdout or `-o`, everything else to stderr.
+INPUT is the same in every command that takes one: a folder, file or tarball of captured API objects, a snapshot file, or
+`-` for stdin; without it the cluster of the current kubeconfig context is read. Data goes to stdout or `-o`, everything else to stderr.
 
 | exit code | meaning |
 |---|---|
@@ -33,6 +33,9 @@ without it the cluster of the current kubeconfig context is read. Data goes to s
 
 A setting is taken from the flag, else from the environment (named with each option), else from the profile.
 `CHANGEGEN_PROFILES` holds folders of own profiles, `NO_COLOR` turns colours off.
+
+Completion of commands and options: `eval "$(_CHANGEGEN_COMPLETE=bash_source changegen)"`, or `zsh_source`; for fish
+`_CHANGEGEN_COMPLETE=fish_source changegen | source`.
 """
 
 DIFF_HEAD = """# What diff compares

@@ -133,14 +133,13 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
 )
 @click.version_option(__version__, "--version", message="changegen %(version)s")
 def cli() -> None:
-    r"""Forecast a Kubernetes upgrade, write its change ticket, and verify it afterwards.
+    """Forecast a Kubernetes upgrade, write its change ticket, and verify it afterwards.
 
     changegen only reads: it never writes to a cluster and never reads a Secret.
 
-    INPUT is the same in every command: a folder, file or tarball of captured API objects, a snapshot file, or '-'
-    for stdin. Without it the cluster of the current kubeconfig context is read.
+    INPUT is the same in every command that takes one: a folder, file or tarball of captured API objects, a snapshot
+    file, or '-' for stdin. Without it the cluster of the current kubeconfig context is read.
 
-    \b
     Exit codes: 0 done; 1 the tool or its surroundings failed; 2 usage or an invalid input file;
     3 blocking finding, drift or failed verification; 4 a read was tried and failed.
     """

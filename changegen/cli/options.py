@@ -141,8 +141,7 @@ _CLUSTER: tuple[Callable[[Any], Any], ...] = (
         envvar="CHANGEGEN_REQUEST_TIMEOUT",
         type=Duration(),
         default=30.0,
-        show_default="30s",
-        help="Limit for one request.",
+        help="Limit for one request: 30s, 2m; 0 is none.  [default: 30s]",
     ),
     click.option("--as", "impersonate", envvar="CHANGEGEN_AS", help="User to impersonate.", metavar="USER"),
     click.option(
@@ -214,9 +213,13 @@ def profile_options(function: F) -> F:
             "--profile",
             envvar="CHANGEGEN_PROFILE",
             metavar="NAME|FILE",
-            help="Target profile: a shipped name or a YAML file.",
+            help="Target profile: a YAML file, or a name of 'changegen profile list'.",
         ),
-        click.option("--to", metavar="VERSION", help="Target version (1.37.2) with no profile."),
+        click.option(
+            "--to",
+            metavar="VERSION",
+            help="Target version: 1.37.2, or 1.37 for any patch. It goes before the profile's.",
+        ),
         click.option(
             "--data",
             envvar="CHANGEGEN_DATA",
@@ -248,7 +251,8 @@ def set_options(function: F) -> F:
         "fields",
         multiple=True,
         metavar="FIELD=VALUE",
-        help="Fill a field of the change: owner, approvers, window.start, risk, service, … or one of your own.",
+        help="Fill a field of the change: owner, reviewer, approvers, service, reason, risk, window.start, window.end, "
+        "or one of your own; may be given again.",
     )(function)
 
 
@@ -322,9 +326,9 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
     if output not in {None, "-"}:
         from changegen.store import write_bytes
 
-        write_bytes(str(output), content)
+        size = write_bytes(str(output), content)
         if not _quiet():
-            note(f"wrote {output} ({len(content):,} bytes)")
+            note(f"wrote {output} ({size:,} bytes)")
         return
     if binary and is_terminal():
         raise click.UsageError("this format is not for a terminal: give -o FILE")

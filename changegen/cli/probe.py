@@ -57,8 +57,8 @@ def probe(
 ) -> None:
     """Print how to prove devices inside their Pods: kubectl exec lines and what each must show.
 
-    With -f evidence a file to fill, which 'changegen verify --runtime-evidence FILE' takes. What nobody proved stays
-    not proven.
+    With --ticket TICKET.json -f evidence a file to fill, which 'changegen verify --runtime-evidence FILE' takes. What
+    nobody proved stays not proven.
     """
     form = choose_format(form, output, FORMATS, "text")
     from changegen import store
@@ -81,7 +81,10 @@ def probe(
         else:
             emit(_text(found), output)
     if form == "text" and found:
-        hint("changegen probe … -f evidence -o evidence.yaml, then verify --runtime-evidence evidence.yaml")
+        hint(
+            "changegen probe … --ticket ticket.json -f evidence -o seen.yaml, then fill it for "
+            "changegen verify ticket.json --runtime-evidence seen.yaml"
+        )
     sys.exit(partial_exit(cluster, snapshot))
 
 

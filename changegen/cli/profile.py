@@ -12,6 +12,8 @@ from changegen.cli.terminal import hint, plain, table
 
 __all__ = ["command"]
 
+_WRITE = "Write to this file, whole or not at all."
+
 
 @click.group("profile")
 def group() -> None:
@@ -84,7 +86,7 @@ def _show_features(output: str | None) -> None:
     emit("\n".join(table(rows)) + "\n", output)
 
 
-@group.command("lint")
+@group.command("lint", short_help="Tell every problem of profiles, with file and line.")
 @click.argument("names", metavar="NAME|FILE...", nargs=-1, required=True)
 @click.option(
     "--data",
@@ -119,7 +121,7 @@ def lint(
 
 
 @group.command("schema")
-@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help=_WRITE)
 def schema(output: str | None) -> None:
     """Print the JSON Schema of a profile file."""
     import msgspec
@@ -130,14 +132,17 @@ def schema(output: str | None) -> None:
 
 
 @group.command("init")
-@click.argument("name", metavar="NAME", default="my-change")
+@click.argument("name", metavar="[NAME]", default="my-change")
 @click.option(
     "--to", metavar="VERSION", default="", help="Target version; without it the newest minor that is known."
 )
-@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help=_WRITE)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def init(name: str, to: str, output: str | None, force: bool) -> None:
-    """Write a commented profile to start from."""
+    """Write a commented profile to start from, to stdout or to -o FILE.
+
+    NAME is the profile's name, my-change if not given.
+    """
     from changegen import profiles
 
     if to:

@@ -35,7 +35,7 @@ __all__ = ["command"]
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write to this file.",
+    help="Write to this file, whole or not at all.",
 )
 def rbac(
     cluster: ClusterOptions,

@@ -37,7 +37,7 @@ __all__ = ["command"]
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write to this file.",
+    help="Write to this file, whole or not at all; a name that ends in .gz is packed.",
 )
 def redact(
     paths: tuple[str, ...], cluster: ClusterOptions, map_file: Path | None, output: str | None

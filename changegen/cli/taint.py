@@ -110,7 +110,7 @@ def taint(
                     raise Failure(f"there is no DeviceTaintRule {rule}; there are: {known}", 2)
         emit(_rendered(blasts, snapshot, form, planned=bool(key)), output)
     if key and form == "text":
-        hint("changegen taint … -f yaml -o rule.yaml, then follow the steps above")
+        hint(f"changegen taint … -f yaml -o {name}.yaml, then follow the steps above")
     sys.exit(partial_exit(cluster, snapshot))
 
 

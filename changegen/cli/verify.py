@@ -55,7 +55,8 @@ FORMATS = ("text", "markdown", "html", "pdf", "json", "junit")
     multiple=True,
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="What people saw, for checks that no reading fills (YAML or JSON, see docs); it is told as attested.",
+    help="What people saw, for checks that no reading fills: the file of 'changegen probe -f evidence', filled in; "
+    "it is told as attested.",
 )
 @click.option(
     "--ticked",
