@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from changegen.facts import FACTS, Args, Reading, command, evaluate
+from changegen.facts.reads import READS, reads_as
 from changegen.model.snapshot import DeviceHealth
 from tests.kubectl_stub import in_shell, run
 from tests.plan.build import RECORDED, recorded, ticket
@@ -101,6 +102,13 @@ def comparable(reading: Reading) -> tuple[object, ...]:
 
 def test_every_fact_is_held_against_its_command() -> None:
     assert {name for name, _ in CASES} == set(FACTS) - {"runtime.evidence"}
+
+
+def test_every_fact_says_how_its_output_is_read_by_eye() -> None:
+    assert set(READS) == set(FACTS)
+    for check in ticket().checks:
+        if check.query is not None and check.compare != "manual":
+            assert check.reads_as == reads_as(check.query.fact, check.query.args)
 
 
 @pytest.mark.parametrize("capture", ["before", "mid", "after"])

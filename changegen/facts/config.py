@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 from changegen.facts.base import (
     Args,
     Fact,
@@ -13,6 +11,7 @@ from changegen.facts.base import (
     arg,
     kubectl_get,
     printed_nothing,
+    quoted,
     seen_in,
     unknown,
 )
@@ -54,28 +53,22 @@ _KUBEADM_SECTIONS = {
 }
 
 
-def _kubeadm_gate_command(_args: Args) -> str:
-    return kubectl_get("-n kube-system configmap kubeadm-config", "{.data.ClusterConfiguration}")
+def _kubeadm_gate_command(args: Args) -> str:
+    pattern = r"^[a-zA-Z]+:|(^|[^A-Za-z0-9])" + re.escape(arg(args, "gate")) + " *="
+    path = "{.data.ClusterConfiguration}"
+    return kubectl_get("-n kube-system configmap kubeadm-config", path) + f" | grep -E {quoted(pattern)}"
 
 
 def _kubeadm_gate_parse(output: str, args: Args) -> Reading:
-    try:
-        document = yaml.safe_load(output)
-    except yaml.YAMLError:
-        document = None
-    if not isinstance(document, dict):
-        return printed_nothing()
-    named = []
-    pattern = re.compile(rf"(?:^|[,:\s]){re.escape(arg(args, 'gate'))}\s*=")
-    for section, component in _KUBEADM_SECTIONS.items():
-        extra = (document.get(section) or {}).get("extraArgs") or []
-        pairs = extra.items() if isinstance(extra, dict) else [(e.get("name"), e.get("value")) for e in extra]
-        if any(
-            str(name).replace("_", "-") == "feature-gates" and pattern.search(str(value))
-            for name, value in pairs
-        ):
-            named.append(component)
-    return Reading(value=tuple(sorted(named)))
+    """The last section above a line is the one that it belongs to."""
+    pattern = re.compile(rf"(?:^|[^A-Za-z0-9]){re.escape(arg(args, 'gate'))}\s*=")
+    named, section = set(), ""
+    for line in output.splitlines():
+        if match := re.match(r"([a-zA-Z]+):", line):
+            section = match[1]
+        if section in _KUBEADM_SECTIONS and pattern.search(line):
+            named.add(_KUBEADM_SECTIONS[section])
+    return Reading(value=tuple(sorted(named))) if section else printed_nothing()
 
 
 def _kubeadm_gate(snapshot: Snapshot, args: Args) -> Reading:

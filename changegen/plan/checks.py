@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from changegen.facts import FACTS, Reading, Value
+from changegen.facts.reads import reads_as
 from changegen.i18n import tr
 from changegen.model.base import Scalar
-from changegen.model.snapshot import Component, Workload
+from changegen.model.snapshot import Component, PodUse, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target
-from changegen.probe import probes
+from changegen.probe import Probe, probes
+from changegen.quantity import count
 from changegen.versions import kubernetes_release, parse_image
 
 __all__ = ["make_checks"]
@@ -48,8 +50,10 @@ class _List:
         """Add a check of a fact; with ``same-as-before`` or ``at-most`` and no value, before is expected."""
         row = FACTS[fact]
         reading = row.evaluate(self.scene.snapshot, args)
-        if compare in ("same-as-before", "at-most", "at-least", "filled") and expected is None:
+        if compare in ("same-as-before", "at-most", "at-least") and expected is None:
             expected = reading.value if reading.known else None
+        if compare == "filled" and reading.known:
+            expected = tr("filled (values may differ)")
         if key in self.found:
             return reading
         self.found[key] = CheckDraft(
@@ -62,6 +66,7 @@ class _List:
             before_known=reading.known,
             expected=expected,
             compare=compare,
+            reads_as=reads_as(fact, args),
             wait_seconds=wait,
             findings=list(findings),
         )
@@ -483,34 +488,65 @@ def _devices(checks: _List) -> None:
 # ------------------------------------------------------------------------------------------------ runtime and the user's own
 
 
-_TARGETS = {
-    "Deployment": "deploy",
-    "StatefulSet": "statefulset",
-    "DaemonSet": "daemonset",
-    "ReplicaSet": "replicaset",
-}
+def _each_pod(scene: Scene, kind: str, namespace: str, name: str, pod: str, command: str) -> str:
+    """The command for one Pod turned to every Pod of its workload: after a drain they have new names."""
+    workload = next(
+        (
+            item
+            for item in scene.snapshot.workloads
+            if (item.kind, item.namespace, item.name) == (kind, namespace, name) and item.selector
+        ),
+        None,
+    )
+    if workload is None:
+        return command
+    selector = ",".join(f"{key}={value}" for key, value in sorted(workload.selector.items()))
+    inner = command.replace(f" {quoted(pod)} ", ' "$pod" ', 1)
+    listed = f"kubectl -n {quoted(namespace)} get pods -l {quoted(selector)} -o name"
+    return f'for pod in $({listed}); do echo "$pod"; {inner}; done'
+
+
+def _devices_of(pod: PodUse, probe: Probe) -> int:
+    """Number of devices that a probe must find in a container."""
+    if probe.devices:
+        return len(probe.devices)
+    return sum(
+        count(ask.quantity)
+        for ask in pod.asks
+        if ask.container == probe.container and ask.resource == probe.subject
+    )
+
+
+def _seen_inside(pod: PodUse, probe: Probe, *, each: bool) -> str:
+    """What a probe must show: a number, and never the very devices, since claims are allocated anew after a drain."""
+    if "/sys/class/net/" in probe.command or "ip -o addr" in probe.command:
+        text = tr("the interface answers with an address; in this reading: {expect}", expect=probe.expect)
+    else:
+        text = tr(
+            "{n} of {subject}; which ones may differ", n=_devices_of(pod, probe) or "?", subject=probe.subject
+        )
+    return tr("each Pod: {text}", text=text) if each else text
 
 
 def _runtime(scene: Scene) -> list[CheckDraft]:
     """What no API shows: a line a workload that uses devices, to be filled by someone who looks.
 
-    The command is that of `changegen.probe` for one of its Pods, turned to the workload: Pods get new names.
+    The command is that of `changegen.probe` for one of its Pods, turned to every Pod of the workload.
     """
-    first: dict[tuple[str, str, str], str] = {}
+    first: dict[tuple[str, str, str], PodUse] = {}
     for pod in scene.snapshot.pods:
         if pod.uses_devices and pod.phase == "Running":
             kind, name = (pod.owner.kind, pod.owner.name) if pod.owner is not None else ("", pod.name)
-            first.setdefault((pod.namespace, name, kind), pod.name)
-    chosen = dict(sorted(first.items())[:MOST_RUNTIME])
-    found = probes(scene.snapshot, pods=[f"{key[0]}/{name}" for key, name in chosen.items()])
+            first.setdefault((pod.namespace, name, kind), pod)
+    chosen = dict(sorted(first.items(), key=lambda item: item[0])[:MOST_RUNTIME])
+    found = probes(scene.snapshot, pods=[f"{key[0]}/{one.name}" for key, one in chosen.items()])
     drafts = []
     for (namespace, name, kind), one in chosen.items():
-        own = [item for item in found if (item.namespace, item.pod) == (namespace, one) and item.command]
+        own = [item for item in found if (item.namespace, item.pod) == (namespace, one.name) and item.command]
         if not own:
             continue
         head = own[0]
-        target = f"{_TARGETS[kind]}/{name}" if kind in _TARGETS else one
-        command = head.command.replace(f" {quoted(one)} ", f" {quoted(target)} ", 1)
+        command = _each_pod(scene, kind, namespace, name, one.name, head.command)
         shown = f"{namespace}/{name}"
         drafts.append(
             CheckDraft(
@@ -524,11 +560,15 @@ def _runtime(scene: Scene) -> list[CheckDraft]:
                 command=command,
                 query=Query(fact="runtime.evidence", args={"title": shown, "command": command}),
                 before_known=False,
-                expected=tr("the devices that it asks for; in this reading: {expect}", expect=head.expect)
-                if head.expect
-                else None,
+                expected=_seen_inside(one, head, each=command != head.command),
                 compare="manual",
                 manual=tr("Needs someone who looks: no API shows what a container sees."),
+                reads_as=tr(
+                    "look for the device files in /dev, and for variables that name {subject}",
+                    subject=head.subject,
+                )
+                if "ls -l /dev; env" in head.command
+                else "",
             )
         )
     return drafts
