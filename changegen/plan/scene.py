@@ -14,11 +14,12 @@ from typing import Literal
 
 import msgspec
 
+from changegen.assess.capacity import capacity_rows
 from changegen.assess.context import Context
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, DisruptionBudget, Node, PodUse, Snapshot
-from changegen.model.ticket import Command
+from changegen.model.ticket import CapacityRow, Command
 from changegen.plan.distribution import Distribution, Template, distribution
 from changegen.versions import compare, is_release, kubernetes_release, minor_key, minor_of, try_version
 
@@ -82,8 +83,17 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """driver -> devices that it publishes for the node."""
     grace: int = 30
     """Longest grace period of its Pods, in seconds."""
+    down: tuple[str, ...] = ()
+    """Workloads whose Pods with devices are all here and get none elsewhere: the drain takes them down."""
+    waits: tuple[str, ...] = ()
+    """Workloads of which a Pod gets no device elsewhere while the node is out."""
     unknown: bool = False
     """Pods were not read (everywhere): other Pods may be there."""
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing on the node minds: no Pod with devices, none without a controller, no budget that blocks."""
+        return not (self.holders or self.budgets or self.bare)
 
 
 def quoted(value: object) -> str:
@@ -572,8 +582,71 @@ class Scene:
             grace=max(
                 (pod.grace_seconds if pod.grace_seconds is not None else 30 for pod in evictable), default=30
             ),
+            down=self._stranded(node)[0],
+            waits=self._stranded(node)[1],
             unknown="pods" not in self.snapshot.kinds_read or "pods" in self.snapshot.namespaces_read,
         )
+
+    @cached_property
+    def _capacity(self) -> dict[str, list[CapacityRow]]:
+        found: dict[str, list[CapacityRow]] = {}
+        for row in capacity_rows(self.context):
+            found.setdefault(row.node, []).append(row)
+        return found
+
+    def _stranded(self, node: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(Workloads that a drain of the node takes down, workloads of which it leaves a Pod without a device)."""
+        down: set[str] = set()
+        waits: set[str] = set()
+        for row in self._capacity.get(node, ()):
+            if not row.pending:
+                continue
+            owners = {owner for pod in row.pods if (owner := self._owner_of.get(pod))}
+            waits |= owners
+            if row.pending >= len(row.pods):
+                down |= {owner for owner in owners if self._nodes_of.get(owner) == {node}}
+        return tuple(sorted(down)), tuple(sorted(waits))
+
+    @cached_property
+    def _owner_of(self) -> dict[str, str]:
+        return {
+            f"{pod.namespace}/{pod.name}": f"{pod.namespace}/{pod.owner.name}"
+            for pod in self.snapshot.pods
+            if pod.owner is not None
+        }
+
+    @cached_property
+    def _nodes_of(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for pod in self.snapshot.pods:
+            if pod.owner is not None and pod.node and pod.phase not in ("Succeeded", "Failed"):
+                found.setdefault(f"{pod.namespace}/{pod.owner.name}", set()).add(pod.node)
+        return found
+
+    def pods_of(self, workload: str) -> int:
+        """Number of Pods of a workload (``namespace/name``) that have a node."""
+        return sum(
+            1
+            for pod in self.snapshot.pods
+            if pod.owner is not None
+            and pod.node
+            and pod.phase not in ("Succeeded", "Failed")
+            and f"{pod.namespace}/{pod.owner.name}" == workload
+        )
+
+    @cached_property
+    def simulated(self) -> frozenset[str]:
+        """Nodes that say of themselves that they are simulated: no machine is behind what they report."""
+        return frozenset(
+            node.name
+            for node in self.snapshot.nodes
+            if node.provider == "kubemark" or node.container_runtime.startswith("fakeRuntime")
+        )
+
+    @cached_property
+    def apiserver_urls(self) -> dict[str, str]:
+        """Control-plane node -> address of its own API server, where that can be told."""
+        return {node: url for node in self.control_nodes if (url := self.apiserver_url(node))}
 
     def family(self, node: str) -> str:
         """Family of the node's operating system, for package commands: debian, redhat or other."""
