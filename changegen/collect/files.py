@@ -1,5 +1,7 @@
 """Inputs from files: a folder, files, archives and stdin, as people really have them.
 
+gzip, xz, bzip2 and (where Python can) zstd are read, tar and zip; told by their first bytes, not by names.
+
 Nothing is unpacked to disk, no link is followed, and no member of an archive is trusted: what it may cost is bounded by
 the limits below, each with a clear :class:`Problem`. A bad file never stops the run; only an input that is missing or
 holds nothing at all of use is an error.
@@ -20,7 +22,6 @@ of YAML in 1 s and 110 MiB.
 from __future__ import annotations
 
 import io
-import lzma
 import os
 import re
 import stat
@@ -29,10 +30,11 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -52,6 +54,7 @@ from changegen.collect.layouts import (
     holds_credentials,
     is_source,
     layout_of,
+    unpacked_name,
     wrapper_of,
 )
 from changegen.collect.records import Origin, read_text
@@ -63,6 +66,8 @@ MAX_TOTAL_BYTES = 8 * 2**30
 MAX_MEMBERS = 200_000
 MAX_NESTING = 2
 SORT_BYTES = 256 * 2**20
+MAX_XZ_MEMORY = 256 * 2**20
+"""What xz may take to unpack; ``xz -9`` needs 65 MiB."""
 MAX_REMARKS = 20
 """How many remarks of one reason a file may cause; more are counted."""
 
@@ -73,12 +78,17 @@ _HEADERS = 4 * 2**20
 """What tar headers between two members may take; a larger one is no honest archive."""
 
 
+try:
+    from lzma import LZMAError as _LzmaError
+except ImportError:  # pragma: no cover  a Python without liblzma
+    _LzmaError = zlib.error  # type: ignore[misc,assignment]
+
 # What the standard library raises for archives that are damaged, or made to hurt.
 _DAMAGE = (
+    _LzmaError,
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
-    lzma.LZMAError,
     struct.error,
     EOFError,
     OSError,
@@ -232,19 +242,13 @@ class _Reader:
         """Yield the records of a stream by its first bytes: gzip, tar, zip, or text."""
         buffered = _Ahead(stream)
         head = buffered.peek(_HEAD)
-        if head.startswith(b"\x1f\x8b"):
-            yield from self._gzip(buffered, path, dump, nesting, top=top)
+        packed = _packed(head)
+        if packed is not None:
+            yield from self._unpacked(buffered, packed, path, dump, nesting, top=top)
         elif _is_tar(head, path):
             yield from self._tar(buffered, path, nesting, top=top)
         elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             yield from self._zip(buffered, path, nesting, top=top)
-        elif (packed := _packed(head)) is not None:
-            yield self._problem(
-                path,
-                Reason.UNREADABLE,
-                tr("{format} compression is not read", format=packed),
-                hint=tr("unpack it first, or pack it with gzip"),
-            )
         elif _is_binary(head):
             yield self._problem(path, Reason.NOT_KUBERNETES, tr("a binary file"), failed=False)
         else:
@@ -280,12 +284,26 @@ class _Reader:
 
     # -------------------------------------------------------------------------------------------------- archives
 
-    def _gzip(
-        self, stream: Stream, path: str, dump: frozenset[str], nesting: int, *, top: bool
+    def _unpacked(
+        self, stream: Stream, packed: str, path: str, dump: frozenset[str], nesting: int, *, top: bool
     ) -> Iterator[Record]:
-        inner = re.sub(r"\.(?:gz|gzip)$", "", re.sub(r"\.tgz$", ".tar", path, flags=re.IGNORECASE))
-        unpacked = _Gunzip(stream)
-        head = unpacked.peek(_HEAD)
+        """Yield the records of a stream that is packed by gzip, xz, bzip2 or zstd."""
+        inner = unpacked_name(path)
+        try:
+            unpacked = _Unpacked(stream, packed)
+        except ImportError:
+            yield self._problem(
+                path,
+                Reason.UNREADABLE,
+                tr("this Python cannot unpack {format}", format=packed),
+                hint=tr("unpack it first, or pack it with gzip"),
+            )
+            return
+        try:
+            head = unpacked.peek(_HEAD)
+        except _TooLargeError:
+            yield self._problem(path, Reason.TOO_LARGE, tr("the archive is larger than it may be"))
+            return
         if _is_tar(head, inner):
             yield from self._tar(unpacked, path, nesting, top=top)
             return
@@ -618,13 +636,19 @@ def _is_tar(head: bytes, path: str) -> bool:
 
 def _is_plain(head: bytes, path: str) -> bool:
     """Tell what is neither packed nor binary."""
-    magics = (b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06")
-    packed = head.startswith(magics) or _packed(head) is not None or _is_tar(head, path)
+    packed = (
+        head.startswith((b"PK\x03\x04", b"PK\x05\x06")) or _packed(head) is not None or _is_tar(head, path)
+    )
     return not packed and not _is_binary(head)
 
 
 def _packed(head: bytes) -> str | None:
-    for magic, name in ((b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
+    for magic, name in (
+        (b"\x1f\x8b", "gzip"),
+        (b"\xfd7zXZ\x00", "xz"),
+        (b"BZh", "bzip2"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+    ):
         if head.startswith(magic):
             return name
     return None
@@ -680,14 +704,20 @@ class _Ahead:
         return self.below.read(size)
 
 
-class _Gunzip(_Ahead):
-    """An unpacked gzip stream whose damage ends it instead of raising; ``error`` keeps what it was."""
+class _Unpacked(_Ahead):
+    """An unpacked stream whose damage ends it instead of raising; ``error`` keeps what it was.
 
-    def __init__(self, stream: Stream) -> None:
+    Raises:
+        ImportError: this Python cannot unpack the format.
+    """
+
+    def __init__(self, stream: Stream, packed: str) -> None:
         super().__init__(stream)
         self.error: BaseException | None = None
         self.total = 0
-        self.unpacker = zlib.decompressobj(wbits=31)
+        self.make, self.damage = _unpacker(packed)
+        self.unpacker = self.make()
+        self.gzip = packed == "gzip"
         self.packed = b""
 
     def _more(self, size: int) -> bytes:
@@ -697,23 +727,42 @@ class _Gunzip(_Ahead):
                 self.packed = (self.unpacker.unused_data or self.below.read(_PACKED)).lstrip(b"\0")
                 if not self.packed:
                     break
-                self.unpacker = zlib.decompressobj(wbits=31)
-            source = self.packed or self.below.read(_PACKED)
-            if not source:
+                self.unpacker = self.make()
+            # xz, bzip2 and zstd keep what they did not unpack yet; gzip gives it back.
+            held = not self.gzip and not self.unpacker.needs_input
+            source = b"" if held else self.packed or self.below.read(_PACKED)
+            if not source and not held:
                 self.error = EOFError()
                 break
             try:
                 data = self.unpacker.decompress(source, size)
-            except zlib.error as error:
+            except (*_DAMAGE, self.damage) as error:
                 self.error = error
                 break
-            self.packed = self.unpacker.unconsumed_tail
+            self.packed = self.unpacker.unconsumed_tail if self.gzip else b""
             if data:
                 self.total += len(data)
                 if self.total > MAX_TOTAL_BYTES:
                     raise _TooLargeError
-                return data
+                return bytes(data)
         return b""
+
+
+def _unpacker(packed: str) -> tuple[Callable[[], Any], type[Exception]]:
+    """Return what makes an unpacker of a format, and its own error.
+
+    An unpacker has ``decompress(data, max_length)``, ``eof`` and ``unused_data``.
+    """
+    if packed == "gzip":
+        return partial(zlib.decompressobj, wbits=31), zlib.error
+    if packed == "xz":
+        lzma = import_module("lzma")
+        make = partial(lzma.LZMADecompressor, format=lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
+        return make, lzma.LZMAError
+    if packed == "bzip2":
+        return import_module("bz2").BZ2Decompressor, OSError
+    zstd = import_module("compression.zstd")
+    return zstd.ZstdDecompressor, zstd.ZstdError
 
 
 class _Metered(io.RawIOBase):

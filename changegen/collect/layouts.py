@@ -44,7 +44,7 @@ _NO_SOURCE = re.compile(
       | [^/]*\blogs?(?:\.txt|\.json)?
       | (?:timestamp|event-filter\.html)
       | [^/]+\.(?:log|pprof|html?|png|svg|gif|jpe?g|pdf|css|js|md|rst|sh|py|go|tmpl|xml|sqlite|db|core|so|exe|whl)
-        (?:\.\d+|\.old|\.bak)?(?:\.gz|\.xz)?
+        (?:\.\d+|\.old|\.bak)?
     )$""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -52,7 +52,7 @@ _CREDENTIALS = re.compile(
     r"""(?:^|/)(?:
         [^/]+\.(?:key|pem|crt|cer|p12|pfx|kubeconfig)
       | kubeconfig(?:\.ya?ml)?
-      | secrets?\.(?:json|ya?ml)(?:\.gz)?
+      | secrets?\.(?:json|ya?ml)
       | [^/]*_secrets\.json
       | image-pull-secrets(?:/.*|-errors\.json)
       | (?:full-cluster-state|[^/]+\.rkestate)(?:\.json|\.ya?ml)?
@@ -117,8 +117,18 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/v1" if self.group else "v1"
 
 
+_PACKED = re.compile(r"\.(?:gz|gzip|xz|bz2|zst)$", re.IGNORECASE)
+_PACKED_TAR = re.compile(r"\.(?:tgz|txz|tbz2?|tzst)$", re.IGNORECASE)
+
+
+def unpacked_name(path: str) -> str:
+    """Return the name of a packed file without its packing: ``pods.json`` of ``pods.json.gz``, ``a.tar`` of ``a.tgz``."""
+    return _PACKED.sub("", _PACKED_TAR.sub(".tar", path))
+
+
 def is_source(path: str) -> bool:
     """Return False for logs, pictures, hidden files and the like, which are not opened."""
+    path = unpacked_name(path)
     if _NO_SOURCE.search(path) is not None:
         return False
     return _LOG_FOLDER.search(path) is None or _is_list_name(path)
@@ -126,6 +136,7 @@ def is_source(path: str) -> bool:
 
 def holds_credentials(path: str) -> bool:
     """Return True for Secrets, keys and kubeconfigs by name; they are not opened."""
+    path = unpacked_name(path)
     if _CREDENTIALS.search(path) is not None:
         return True
     return _SECRET_FOLDER.search(path) is not None and not _is_list_name(path)
@@ -212,7 +223,7 @@ def dump_folders(paths: Iterable[str]) -> frozenset[str]:
 def hints_of(path: str, dump: frozenset[str] = frozenset()) -> Hints:
     """Return what ``path`` (relative to the input, with ``/``) tells; ``dump`` as :func:`dump_folders` gives it."""
     parts = path.split("/")
-    stem = parts[-1].removesuffix(".gz")
+    stem = unpacked_name(parts[-1])
     while _SUFFIX.search(stem):
         stem = _SUFFIX.sub("", stem)
     folder = "/".join(parts[:-1])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
+import importlib
 import io
 import json
+import lzma
 import os
+import random
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -748,6 +752,9 @@ def tarball(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
     return path
 
 
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+
+
 def meaning(found: Iterable[Record]) -> list[Any]:
     """Records without their places, in order."""
     result: list[Any] = []
@@ -762,7 +769,7 @@ def meaning(found: Iterable[Record]) -> list[Any]:
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-@pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "stdin"])
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "tar.xz", "tar.bz2", "zip", "stdin"])
 def test_an_archive_says_what_its_folder_says(tmp_path: Path, capture: str, form: str) -> None:
     folder = case(capture)
     members = {
@@ -776,7 +783,8 @@ def test_an_archive_says_what_its_folder_says(tmp_path: Path, capture: str, form
             for name, data in members.items():
                 archive.writestr(name, data)
     else:
-        tarball(path, {f"./{name}": data for name, data in members.items()}, "w" if form == "tar" else "w:gz")
+        packing = "gz" if form == "stdin" else form[4:]
+        tarball(path, {f"./{name}": data for name, data in members.items()}, f"w:{packing}")
     stdin = io.BytesIO(path.read_bytes())
     found = list(read_input("-" if form == "stdin" else path, stdin=stdin))
     assert meaning(found) == meaning(records(folder))
@@ -903,7 +911,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_limits")
-@pytest.mark.parametrize("form", ["json.gz", "tar.gz", "zip", "json"])
+@pytest.mark.parametrize(
+    "form", ["json.gz", "json.xz", "json.bz2", "tar.gz", "tar.xz", "tar.bz2", "zip", "json"]
+)
 def test_a_file_that_is_too_large_is_named_and_the_rest_is_read(tmp_path: Path, form: str) -> None:
     folder = tmp_path / "x"
     folder.mkdir()
@@ -911,10 +921,10 @@ def test_a_file_that_is_too_large_is_named_and_the_rest_is_read(tmp_path: Path, 
     large = b" " * (2**20 + 1)
     if form == "json":
         (folder / "pods.json").write_bytes(large)
-    elif form == "json.gz":
-        (folder / "pods.json.gz").write_bytes(gzip.compress(large))
-    elif form == "tar.gz":
-        tarball(folder / "b.tar.gz", {"pods.json": large})
+    elif form.startswith("json."):
+        (folder / f"pods.{form}").write_bytes(PACKERS[form[5:]](large))
+    elif form.startswith("tar."):
+        tarball(folder / f"b.{form}", {"pods.json": large}, f"w:{form[4:]}")
     else:
         with zipfile.ZipFile(folder / "b.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("pods.json", large)
@@ -925,7 +935,7 @@ def test_a_file_that_is_too_large_is_named_and_the_rest_is_read(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("small_limits")
-@pytest.mark.parametrize("form", ["tar.gz", "zip"])
+@pytest.mark.parametrize("form", ["tar.gz", "tar.xz", "tar.bz2", "zip"])
 def test_an_archive_bomb_is_bounded(tmp_path: Path, form: str) -> None:
     members = {"a.json": nodes_json("good")} | {f"core.{n}": bytes(2**20) for n in range(10)}
     path = tmp_path / f"x.{form}"
@@ -935,7 +945,7 @@ def test_an_archive_bomb_is_bounded(tmp_path: Path, form: str) -> None:
             for name, data in members.items():
                 archive.writestr(name, data)
     else:
-        tarball(path, members)
+        tarball(path, members, f"w:{form[4:]}")
     found = records(path)
     assert names(found, "Node") == ["good"]
     assert {problem.reason for problem in failures(found)} == {Reason.TOO_LARGE}
@@ -1003,7 +1013,7 @@ def test_a_cut_gzip_file_keeps_its_whole_items(tmp_path: Path) -> None:
 
 
 @given(
-    st.sampled_from(["tar", "tgz", "zip"]),
+    st.sampled_from(["tar", "tgz", "txz", "tbz2", "zip"]),
     st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=4)), max_size=5),
 )
 @settings(LAW, max_examples=200)
@@ -1017,7 +1027,8 @@ def test_no_damage_to_an_archive_stops_a_run(
             for name, data in members.items():
                 archive.writestr(name, data)
     else:
-        tarball(path, members, "w" if form == "tar" else "w:gz")
+        mode = {"tar": "w", "tgz": "w:gz", "txz": "w:xz", "tbz2": "w:bz2"}[form]
+        tarball(path, members, mode)
     data = path.read_bytes()
     for at, noise in damage:
         data = data[: at % len(data)] + noise + data[at % len(data) + len(noise) // 2 :]
@@ -1028,7 +1039,77 @@ def test_no_damage_to_an_archive_stops_a_run(
     assert names(found, "Node")[-1] == "good"
 
 
-def test_an_encrypted_or_unknown_archive_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packing", ["gz", "xz", "bz2"])
+def test_packed_files_are_told_by_their_bytes(tmp_path: Path, packing: str) -> None:
+    for folder, inner, suffix in (
+        ("named", nodes_json("a"), f".{packing}"),
+        ("misnamed", nodes_json("b"), ""),
+    ):
+        path = tmp_path / folder / f"nodes.json{suffix}"
+        path.parent.mkdir()
+        path.write_bytes(PACKERS[packing](inner))
+    # Two streams one after another are one file; padding behind them does not count.
+    twice = PACKERS[packing](nodes_json("c")) + PACKERS[packing](b"\n") + bytes(512)
+    (tmp_path / f"nodes.json.{packing}").write_bytes(twice)
+    found = records(tmp_path)
+    assert names(found, "Node") == ["b", "a", "c"]
+    assert not failures(found)
+    # Packed in what is packed.
+    path = tmp_path / f"again.json.gz.{packing}"
+    path.write_bytes(PACKERS[packing](gzip.compress(nodes_json("d"))))
+    assert names(records(path), "Node") == ["d"]
+
+
+@pytest.mark.parametrize("packing", ["gz", "xz", "bz2"])
+def test_cut_or_damaged_packing_keeps_what_is_whole(tmp_path: Path, packing: str) -> None:
+    # Of many blocks, so that something can be unpacked before the cut.
+    rows = [json.loads(nodes_json(f"n{n}"))["items"][0] for n in range(40)]
+    for row in rows:
+        row["metadata"]["annotations"] = {
+            "noise": random.Random(row["metadata"]["name"]).randbytes(20_000).hex()
+        }
+    data = PACKERS[packing](json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": rows}).encode())
+    path = tmp_path / f"nodes.json.{packing}"
+    path.write_bytes(data[: len(data) * 2 // 3])
+    found = records(path)
+    assert [problem.reason for problem in failures(found)] == [Reason.TRUNCATED] * 2
+    assert 0 < len(names(found, "Node")) < 40
+    broken = bytearray(data)
+    broken[len(data) * 2 // 3] ^= 0xFF
+    path.write_bytes(bytes(broken))
+    assert failures(records(path))
+
+
+def test_secrets_are_not_read_whatever_packs_them(tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_bytes(nodes_json("good"))
+    for name, packing in (("secrets.json", "gz"), ("kubeconfig", "xz"), ("tls.key", "bz2")):
+        (tmp_path / f"{name}.{packing}").write_bytes(PACKERS[packing](b"data"))
+    found = records(tmp_path)
+    assert [problem.reason for problem in problems(found)] == [Reason.LEFT_OUT] * 3
+
+
+def test_xz_that_wants_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nodes.json.xz").write_bytes(lzma.compress(nodes_json("a"), preset=9))
+    assert names(records(tmp_path), "Node") == ["a"]
+    monkeypatch.setattr(files, "MAX_XZ_MEMORY", 2**20)
+    with pytest.raises(InputError, match="memory"):
+        records(tmp_path)
+
+
+def test_zstd_is_read_where_python_can(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json.zst"
+    try:
+        zstd: Any = importlib.import_module("compression.zstd")
+    except ImportError:
+        path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(1, 60)))
+        with pytest.raises(InputError, match="this Python cannot unpack zstd"):
+            records(path)
+    else:
+        path.write_bytes(zstd.compress(nodes_json("a")))
+        assert names(records(path), "Node") == ["a"]
+
+
+def test_an_encrypted_or_damaged_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_bytes(nodes_json("good"))
     (tmp_path / "pods.tar.xz").write_bytes(b"\xfd7zXZ\x00" + bytes(range(1, 60)))
     packed = io.BytesIO()
