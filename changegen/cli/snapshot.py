@@ -53,7 +53,9 @@ def snapshot(
     emit(store.pretty(record) if indent else store.canonical(record), output)
     code = partial_exit(cluster, record)
     if output not in {None, "-"}:
-        hint(f"changegen ticket {output} --profile NAME  (changegen profile list)")
+        hint(
+            f"changegen ticket {output} --to VERSION -o ticket.md  (or --profile NAME: changegen profile list)"
+        )
     sys.exit(code)
 
 
