@@ -23,6 +23,7 @@ from changegen.model.ticket import Change, InputDigest, Ticket
 from changegen.plan.checks import make_checks
 from changegen.plan.draft import CheckDraft, attach, complete, number
 from changegen.plan.fields import make_fields
+from changegen.plan.forks import make_forks
 from changegen.plan.monitoring import make_monitoring
 from changegen.plan.rollback import make_rollback
 from changegen.plan.scene import Scene
@@ -87,10 +88,11 @@ def _make(
     scene = Scene(snapshot, profile, data)
     steps = make_steps(scene, assessment.findings)
     checks = make_checks(scene, assessment.findings)
-    backs = make_rollback(scene)
+    backs = make_rollback(scene, steps)
     attach(steps, checks)
     complete(steps, checks, backs)
     plan = number(steps, checks, backs, assessment.findings)
+    forks = make_forks(scene, steps, backs, plan.ids)
     risk = risk_of(assessment, plan.steps, plan.rollback)
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
     people = make_fields(profile, given, suggestion=words[risk])
@@ -130,6 +132,7 @@ def _make(
         steps=plan.steps,
         checks=plan.checks,
         rollback=plan.rollback,
+        rollback_forks=forks,
         rollback_decide_by=decide_by(plan.steps, people),
         monitoring=make_monitoring(scene),
         fields=people,

@@ -7,14 +7,14 @@ import pytest
 
 from changegen import kubedata
 from changegen.model.snapshot import Component, ConfigFact, Snapshot, StoredObjects
-from changegen.plan.rollback import (
+from changegen.plan.scene import Member, Scene
+from changegen.plan.verdicts import (
     driver_verdict,
     etcd_verdict,
     extended_verdict,
     min_compat_verdict,
     rules_verdict,
 )
-from changegen.plan.scene import Member, Scene
 from tests.plan.build import dra_profile, plan, recorded, to
 
 replace = msgspec.structs.replace
