@@ -1,22 +1,37 @@
 """What a drain meets: who holds devices, what is left when one node is out, budgets that block, Pods that do not come back.
 
 The simulation takes one node out, deletes its Pods that use devices, and gives each Pod that something makes again the
-first node where it fits: schedulable, its taints tolerated, its labels selected, enough free devices. Affinity, other
-resources, partitions and consumable capacity are not looked at, and said where they matter: it is an estimate.
+first node where it fits: schedulable, its taints tolerated, taken by the Pod's node selector and required node affinity,
+with enough CPU, memory and places for Pods left of what the Pods there request, and with devices that satisfy its claims
+together (`changegen.assess.allocate`). What a snapshot cannot judge (affinity between Pods, spreading, volumes, host
+ports, requests that were not read) makes the answer "cannot tell". It is an estimate: Pods without devices that leave
+the same node take room too, nobody is preempted, and the scheduler may choose other nodes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
+from changegen.assess.allocate import (
+    Constraint,
+    Need,
+    Taken,
+    TooManyError,
+    allocate,
+    constraint_of,
+    counters_of,
+    used_counters,
+)
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import Context, names
+from changegen.assess.context import Context, SelectorError, matches, names
 from changegen.assess.dra import (
     EXTENDED_CLAIM,
     FINISHED,
@@ -28,10 +43,20 @@ from changegen.assess.dra import (
     schedulable,
     tolerates,
 )
-from changegen.i18n import tr
-from changegen.model.snapshot import DeviceRequest, DisruptionBudget, Node, PodUse, Toleration
+from changegen.i18n import tr, trn
+from changegen.model.snapshot import (
+    ClaimTemplate,
+    ClaimUse,
+    DeviceRequest,
+    DisruptionBudget,
+    Node,
+    NodeRequirement,
+    NodeTerm,
+    PodUse,
+    Toleration,
+)
 from changegen.model.ticket import BlastRow, CapacityRow, Evidence, Finding
-from changegen.quantity import count
+from changegen.quantity import QuantityError, count, is_extended_resource, parse_quantity
 
 __all__ = ["CODES", "Need", "Simulation", "blast_rows", "capacity_rows", "findings", "simulation"]
 
@@ -39,8 +64,10 @@ NODE_OUT = Code(
     code="CG-CAP-001",
     title="Too few free devices when one node is out",
     severity="warning",
-    meaning="When a node is drained, Pods with devices cannot all get devices elsewhere: free ones are missing, or lie "
-    "behind a node taint, a cordon or a device taint that the Pods do not tolerate.",
+    meaning="When a node is drained, Pods with devices cannot all get devices elsewhere: free ones are missing, are partitions "
+    "or shares that do not fit beside those in use, or lie behind a node taint, a cordon, a device taint, a node "
+    "selector or affinity, or on nodes with too little CPU or memory left. An estimate: Pods without devices that leave "
+    "the same node are not placed.",
     remedy="Free devices before the drain, let the workload run with fewer Pods for that time, or accept the Pending Pods "
     "with their owner.",
 )
@@ -88,9 +115,19 @@ BARE_PODS = Code(
     meaning="Pods without a controller: `kubectl drain` refuses without --force, and nothing makes them again.",
     remedy="Ask the owners; save what is needed to make them again.",
 )
+NODE_OUT_UNDECIDED = Code(
+    code="CG-CAP-003",
+    title="Cannot tell whether Pods find devices when one node is out",
+    severity="info",
+    meaning="Devices are free elsewhere for Pods of a node that is drained, and something that decides on their nodes cannot be "
+    "judged from a snapshot: affinity between Pods, spreading, volumes, host ports, another scheduler, or CPU and "
+    "memory that were not read.",
+    remedy="Look at what is named with the owners of the Pods, or try the drain of one node first.",
+)
 CODES = (
     NODE_OUT,
     NODE_OUT_UNKNOWN,
+    NODE_OUT_UNDECIDED,
     BUDGET_BLOCKS,
     BUDGETS_OVERLAP,
     BUDGET_STALE,
@@ -104,19 +141,8 @@ _NEEDED: Final = (
     "pods",
     "nodes",
 )
-
-
-class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices that a Pod needs of one kind."""
-
-    resource: str
-    """Extended resource or DeviceClass: what the row is called."""
-    amount: int
-    class_name: str = ""
-    """Empty: only a device plugin can serve it."""
-    selectors: tuple[str, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
-    extended: bool = False
+MOST_SHARES: Final = 64
+"""Shares of one device that are counted."""
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -124,18 +150,33 @@ class _Shape(msgspec.Struct, frozen=True):
 
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
+    required: tuple[NodeTerm, ...]
+    requests: tuple[tuple[str, Decimal], ...]
+    """Without extended resources."""
 
 
 def _shape(pod: PodUse) -> _Shape:
-    return _Shape(tuple(sorted(pod.node_selector.items())), pod.tolerations)
+    return _Shape(
+        tuple(sorted(pod.node_selector.items())),
+        pod.tolerations,
+        pod.required_nodes,
+        _native(pod.requests or {}),
+    )
 
 
-_Signature = tuple[str, str, tuple[str, ...], tuple[Toleration, ...]]
+def _native(requests: Mapping[str, str]) -> tuple[tuple[str, Decimal], ...]:
+    found = []
+    for name, text in sorted(requests.items()):
+        if not is_extended_resource(name) and (amount := _decimal(text)) is not None:
+            found.append((name, amount))
+    return tuple(found)
 
 
-def _signature(need: Need) -> _Signature:
-    """What decides which devices satisfy a need, their number aside."""
-    return (need.resource, need.class_name, need.selectors, need.tolerations)
+def _decimal(text: str) -> Decimal | None:
+    try:
+        return parse_quantity(text).key
+    except QuantityError:
+        return None
 
 
 class _Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,8 +187,24 @@ class _Outlook(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     closed: dict[str, dict[str, int]]
     """Why not -> node -> devices."""
-    partitioned: bool
-    """Some of them are partitions of one device."""
+
+
+class _State(msgspec.Struct):
+    """What the Pods that were placed in a simulation have taken."""
+
+    taken: Taken
+    plugin: defaultdict[tuple[str, str], int] = msgspec.field(default_factory=lambda: defaultdict(int))
+    """Node and extended resource of a device plugin -> amount."""
+    native: defaultdict[tuple[str, str], Decimal] = msgspec.field(
+        default_factory=lambda: defaultdict(Decimal)
+    )
+    """Node and resource (cpu, memory, pods …) -> amount."""
+    claims: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
+    """Claim that several Pods share -> the node where it was placed."""
+    released: frozenset[DeviceId] = frozenset()
+    """Devices that Pods of the node that is out held and that other nodes can use."""
+    kept: frozenset[tuple[str, str]] = frozenset()
+    """Claims that stay allocated, since Pods elsewhere hold them too."""
 
 
 class Simulation:
@@ -155,12 +212,12 @@ class Simulation:
 
     def __init__(self, at: DeviceIndex) -> None:
         self.at = at
-        self._outlooks: dict[frozenset[tuple[_Shape, _Signature]], _Outlook] = {}
-        self._by_needs: dict[tuple[object, ...], list[str]] = {}
+        self._outlooks: dict[frozenset[tuple[_Shape, Need]], _Outlook] = {}
+        self._by_needs: dict[tuple[Need, ...], list[str]] = {}
         self._eligible: dict[_Shape, dict[str, str]] = {}
-        self._free: dict[
-            tuple[str, tuple[str, ...], tuple[Toleration, ...]], dict[str, tuple[DeviceId, ...]]
-        ] = {}
+        self._suited: dict[Need, dict[str, tuple[DeviceId, ...]]] = {}
+        self._reach: dict[tuple[str, str], bool | None] = {}
+        self._counts: dict[tuple[str, Need], int] = {}
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -186,71 +243,201 @@ class Simulation:
         for key, wanted in shape.selector:
             if node.labels.get(key) != wanted:
                 return tr("not selected by {selector}", selector=f"{key}={wanted}")
+        if shape.required and not any(_term_holds(term, node) for term in shape.required):
+            return tr("not taken by the required node affinity")
+        places = _left(node, "pods")
+        if places is not None and places < 1:
+            return tr("with as many Pods as it may run")
+        for resource, amount in shape.requests:
+            left = _left(node, resource)
+            if left is not None and amount > left:
+                return tr(
+                    "with less than {amount} of {resource} left",
+                    amount=_shown(resource, amount),
+                    resource=resource,
+                )
         return ""
+
+    @staticmethod
+    def unseen(pod: PodUse) -> tuple[str, ...]:
+        """What decides on a Pod's node and cannot be judged from a snapshot."""
+        words = {
+            "pod affinity": tr("pod affinity"),
+            "pod anti-affinity": tr("pod anti-affinity"),
+            "topology spread": tr("topology spread"),
+            "host ports": tr("host ports"),
+            "volume claims": tr("volume claims"),
+            "scheduling gates": tr("scheduling gates"),
+        }
+        found = [words.get(text) or tr("another scheduler") for text in pod.other_constraints]
+        if pod.requests is None:
+            found.append(tr("requests of CPU and memory, which were not read"))
+        return tuple(found)
 
     # -- needs ---------------------------------------------------------------------------------------------------
 
     def needs(self, pod: PodUse) -> tuple[Need, ...]:
-        """What a new Pod like this one would need. Of alternatives (`firstAvailable`) the first is taken."""
+        """What a new Pod like this one would need, alternatives (`firstAvailable`) within their request."""
         found: list[Need] = []
-        totals: defaultdict[str, int] = defaultdict(int)
-        for ask in pod.asks:
-            totals[ask.resource] += count(ask.quantity)
-        for resource, total in sorted(totals.items()):
+        for resource, total in sorted(_asked(pod).items()):
             device_class = self.at.class_of_resource.get(resource)
             name = device_class.name if device_class is not None else ""
             found.append(Need(resource=resource, amount=total, class_name=name, extended=True))
         for use in pod.claims:
             if use.pod_claim == EXTENDED_CLAIM:
                 continue
-            for request in _first(self._requests(pod, use.claim, use.template)):
-                if request.admin_access:
-                    continue
-                amount = request.count
-                if amount is None:
-                    amount = len(self.at.certain_members(request.device_class, request.selectors))
-                found.append(
-                    Need(
-                        resource=request.device_class,
-                        amount=amount,
-                        class_name=request.device_class,
-                        selectors=request.selectors,
-                        tolerations=request.tolerations,
-                    )
-                )
+            groups: dict[str, list[Need]] = {}
+            claim = self.at.claims.get((pod.namespace, use.claim)) if use.claim else None
+            results = Counter(d.request for d in claim.devices) if claim is not None else Counter[str]()
+            for request in self._requests(pod, use.claim, use.template):
+                made = _need(use, request, results[request.name])
+                groups.setdefault(request.alternative_of or request.name, []).append(made)
+            for first, *others in groups.values():
+                found.append(replace(first, others=tuple(others)) if others else first)
         return tuple(found)
 
     @cached_property
-    def _templates(self) -> dict[tuple[str, str], tuple[DeviceRequest, ...]]:
-        return {(t.namespace, t.name): t.requests for t in self.at.snapshot.claim_templates}
+    def _templates(self) -> dict[tuple[str, str], ClaimTemplate]:
+        return {(t.namespace, t.name): t for t in self.at.snapshot.claim_templates}
 
     def _requests(self, pod: PodUse, claim: str, template: str) -> tuple[DeviceRequest, ...]:
         found = self.at.claims.get((pod.namespace, claim)) if claim else None
         if found is not None:
             return found.requests
-        return self._templates.get((pod.namespace, template), ())
+        made = self._templates.get((pod.namespace, template))
+        return made.requests if made is not None else ()
+
+    def constraints(self, pod: PodUse) -> tuple[Constraint, ...]:
+        """What the claims of a Pod ask of their devices together."""
+        found: list[Constraint] = []
+        for use in pod.claims:
+            claim = self.at.claims.get((pod.namespace, use.claim)) if use.claim else None
+            made = self._templates.get((pod.namespace, use.template))
+            texts = claim.constraints if claim is not None else made.constraints if made is not None else ()
+            for text in texts:
+                constraint = constraint_of(_claim_name(use), text)
+                if constraint is not None:
+                    found.append(constraint)
+        return tuple(found)
 
     # -- devices -------------------------------------------------------------------------------------------------
 
-    def free(self, need: Need) -> dict[str, tuple[DeviceId, ...]]:
-        """Node -> free devices that would satisfy a need; `""` has those that belong to no single node."""
-        key = (need.class_name, need.selectors, need.tolerations)
-        found = self._free.get(key)
+    def suited(self, need: Need) -> dict[str, tuple[DeviceId, ...]]:
+        """Node -> devices that would satisfy a need, in use or not; `""` has those that belong to no single node."""
+        key = _kind(need)
+        found = self._suited.get(key)
         if found is None:
             by: defaultdict[str, list[DeviceId]] = defaultdict(list)
             for device in self.at.certain_members(need.class_name, need.selectors) if need.class_name else ():
-                if self.at.free(device) and not self.at.closed(device, need.tolerations):
+                # The allocator gives nothing from a pool whose slices are not all there.
+                pool = self.at.pools[device.driver, device.pool]
+                if pool.complete and not self.at.closed(device, need.tolerations):
                     by[self.at.devices[device].node or ""].append(device)
-            found = self._free[key] = {node: tuple(devices) for node, devices in by.items()}
+            found = self._suited[key] = {node: tuple(devices) for node, devices in by.items()}
         return found
+
+    def _of_node(self, node: str, need: Need, released: frozenset[DeviceId] = frozenset()) -> list[DeviceId]:
+        """Devices that a need could get on a node: not in use, or to be shared; with admin access all."""
+        suited = self.suited(need)
+        found = [
+            *suited.get(node, ()),
+            *(d for d in suited.get("", ()) if self._reaches(d, node) is not False),
+        ]
+        if need.admin or need.everything:
+            return found
+        return [d for d in found if self.at.free(d) or d in released]
+
+    def _reaches(self, device: DeviceId, node: str) -> bool | None:
+        """Whether a device that belongs to no single node can be used on one; None where its selector is not understood."""
+        selector = self.at.pools[device.driver, device.pool].node_selector
+        if selector in {"", "all"}:
+            return True
+        key = (selector, node)
+        if key not in self._reach:
+            found = self.at.nodes.get(node)
+            labels = found.labels if found is not None else {}
+            try:
+                self._reach[key] = any(matches(term, labels) for term in selector.split(" or "))
+            except SelectorError:
+                self._reach[key] = None
+        return self._reach[key]
+
+    @cached_property
+    def _limits(self) -> dict[tuple[str, str, str], Decimal]:
+        """What the counters of every pool have."""
+        limits = {}
+        for (driver, name), pool in self.at.pools.items():
+            for text in pool.shared_counters:
+                counter, _, value = text.rpartition("=")
+                limits[driver, name, counter] = _decimal(value) or Decimal(0)
+        return limits
+
+    @cached_property
+    def _in_use(self) -> frozenset[DeviceId]:
+        """Devices to be shared of which a claim holds a share."""
+        return frozenset(
+            key
+            for key, device in self.at.devices.items()
+            if device.allow_multiple_allocations and self.at.allocated(key)
+        )
+
+    @cached_property
+    def _held(self) -> Taken:
+        """What claims hold of counters and of capacity that is shared."""
+        held = Taken(counters=defaultdict(Decimal, used_counters(self.at)))
+        for key in self._in_use:
+            for holding in self.at.holdings.get(key, ()):
+                for name, text in holding.result.consumed.items():
+                    full = name if "/" in name else f"{key.driver}/{name}"
+                    held.consumed[key, full] += _decimal(text) or Decimal(0)
+        return held
+
+    @cached_property
+    def _roaming(self) -> dict[DeviceId, frozenset[tuple[str, str]]]:
+        """Devices of no single node that one claim at a time may hold -> the Pods for which they are held."""
+        found = {}
+        for key, holdings in self.at.holdings.items():
+            device = self.at.devices.get(key)
+            if device is None or device.node is not None or device.allow_multiple_allocations:
+                continue
+            holders = frozenset(
+                (holding.claim.namespace, c.name) for holding in holdings for c in holding.claim.reserved_for
+            )
+            if holders:
+                found[key] = holders
+        return found
+
+    def _start(self, leaving: Sequence[PodUse]) -> _State:
+        """The state before anything is placed; devices of no single node come free with the Pods that leave."""
+        gone = {(pod.namespace, pod.name) for pod in leaving}
+        state = _State(
+            taken=Taken(
+                counters=defaultdict(Decimal, self._held.counters),
+                consumed=defaultdict(Decimal, self._held.consumed),
+            )
+        )
+        released = set()
+        for key, holders in self._roaming.items():
+            if holders <= gone:
+                released.add(key)
+                for name, amount in counters_of(self.at.devices[key]):
+                    state.taken.counters[key.driver, key.pool, name] -= amount
+        state.released = frozenset(released)
+        state.kept = frozenset(
+            (claim.namespace, claim.name)
+            for pod in leaving
+            for claim in self.at.claims_of_pod.get((pod.namespace, pod.name), ())
+            if claim.devices and not {(claim.namespace, c.name) for c in claim.reserved_for} <= gone
+        )
+        return state
 
     @cached_property
     def _plugin_used(self) -> dict[tuple[str, str], int]:
         used: defaultdict[tuple[str, str], int] = defaultdict(int)
         for pod in self.at.snapshot.pods:
             if pod.node and pod.phase not in FINISHED:
-                for ask in pod.asks:
-                    used[pod.node, ask.resource] += count(ask.quantity)
+                for resource, amount in _asked(pod).items():
+                    used[pod.node, resource] += amount
         return used
 
     def by_plugin(self, node: str, resource: str) -> bool:
@@ -265,43 +452,132 @@ class Simulation:
         return max(total - self._plugin_used.get((node, resource), 0), 0)
 
     def available(self, node: str, need: Need) -> int:
-        """Devices free for a need on one node, before anything of a simulation is placed."""
+        """Devices that could be had for a need on one node one after the other, before anything is placed.
+
+        Of partitions that share counters as many as these allow; of a device that is shared by capacity as many shares
+        as fit, of one without capacity one.
+        """
         if need.extended and self.by_plugin(node, need.resource):
             return self.plugin_free(node, need.resource)
-        free = self.free(need)
-        return len(free.get(node, ())) + len(free.get("", ()))
+        key = (node, _kind(need))
+        found = self._counts.get(key)
+        if found is None:
+            found = self._counts[key] = self._count(node, need)
+        return found
 
-    def fits(
+    def _count(self, node: str, need: Need) -> int:
+        devices = self._of_node(node, need)
+        if need.everything:
+            return len(devices) if all(self.at.free(d) for d in devices) else 0
+        if need.admin or not any(self._special(d) for d in devices):
+            return len(devices)
+        one = replace(_kind(need), amount=1)
+        taken, total = self._held, 0
+        for device in devices:
+            for _ in range(MOST_SHARES if self.at.devices[device].capacity else 1):
+                done = self._take(taken, [one], {one: [device]}, ())
+                if done is None:
+                    break
+                taken, total = done[0], total + 1
+                if not self.at.devices[device].allow_multiple_allocations:
+                    break
+        return total
+
+    def _special(self, device: DeviceId) -> bool:
+        found = self.at.devices[device]
+        return bool(found.consumes_counters) or found.allow_multiple_allocations
+
+    def _take(
         self,
-        node: str,
-        needs: Iterable[Need],
-        taken: set[DeviceId],
-        plugin_taken: Mapping[tuple[str, str], int],
-    ) -> tuple[list[DeviceId], dict[tuple[str, str], int]] | None:
-        """Devices that satisfy all needs on a node and are not taken; None where it does not fit."""
-        chosen: list[DeviceId] = []
-        plugin: dict[tuple[str, str], int] = {}
+        taken: Taken,
+        needs: list[Need],
+        candidates: Mapping[Need, list[DeviceId]],
+        constraints: tuple[Constraint, ...],
+    ) -> tuple[Taken, list[tuple[Need, DeviceId]]] | None:
+        return allocate(
+            self.at,
+            needs,
+            candidates,
+            constraints=constraints,
+            taken=taken,
+            limits=self._limits,
+            in_use=self._in_use,
+        )
+
+    # -- one Pod on one node -----------------------------------------------------------------------------------------
+
+    def _fits(self, node: str, pod: PodUse, needs: tuple[Need, ...], state: _State) -> bool:
+        """Place a Pod on a node where it fits, and note what it takes. Raises `TooManyError`."""
+        found = self.at.nodes[node]
+        native = (*_native(pod.requests or {}), ("pods", Decimal(1)))
+        for resource, amount in native:
+            left = _left(found, resource)
+            if left is not None and state.native[node, resource] + amount > left:
+                return False
+        plugin: defaultdict[str, int] = defaultdict(int)
+        wanted: list[Need] = []
+        shared: set[tuple[str, str]] = set()
         for need in needs:
             if need.extended and self.by_plugin(node, need.resource):
-                key = (node, need.resource)
-                used = plugin_taken.get(key, 0) + plugin.get(key, 0)
-                if self.plugin_free(node, need.resource) - used < need.amount:
-                    return None
-                plugin[key] = plugin.get(key, 0) + need.amount
+                plugin[need.resource] += need.amount
+                used = state.plugin[node, need.resource] + plugin[need.resource]
+                if self.plugin_free(node, need.resource) < used:
+                    return False
                 continue
-            free = self.free(need)
-            got = 0
-            for device in (*free.get(node, ()), *free.get("", ())):
-                if got == need.amount:
-                    break
-                shared = self.at.devices[device].allow_multiple_allocations
-                if not shared and (device in taken or device in chosen):
+            if need.named:
+                name = (pod.namespace, need.claim)
+                if name in state.kept:
+                    where = self.at.claims[name].node
+                    if where and where != node:
+                        return False
                     continue
-                chosen.append(device)
-                got += 1
-            if got < need.amount:
+                placed = state.claims.get(name)
+                if placed is not None:
+                    if placed != node:
+                        return False
+                    continue
+                shared.add(name)
+            wanted.append(need)
+        if wanted:
+            taken = self._devices(node, pod, wanted, state)
+            if taken is None:
+                return False
+            state.taken = taken
+        for resource, amount in native:
+            state.native[node, resource] += amount
+        for resource, number in plugin.items():
+            state.plugin[node, resource] += number
+        for name in shared:
+            state.claims[name] = node
+        return True
+
+    def _devices(self, node: str, pod: PodUse, wanted: list[Need], state: _State) -> Taken | None:
+        """What is taken when the needs get their devices on a node; None where there are none."""
+        candidates: dict[Need, list[DeviceId]] = {}
+        special = False
+        for need in wanted:
+            for option in (need, *need.others):
+                devices = self._of_node(node, option, state.released)
+                if option.everything and not all(self.at.free(d) or d in state.released for d in devices):
+                    # One that is in use is one too few.
+                    devices = []
+                candidates[option] = devices
+                special = special or option.everything or option.admin or bool(option.capacity)
+                special = special or any(self._special(device) for device in devices)
+            special = special or bool(need.others)
+            if not any(len(candidates[o]) >= (1 if o.everything else o.amount) for o in (need, *need.others)):
                 return None
-        return [d for d in chosen if not self.at.devices[d].allow_multiple_allocations], plugin
+        constraints = self.constraints(pod)
+        if special or constraints or len(wanted) > 1:
+            done = self._take(state.taken, wanted, candidates, constraints)
+            return done[0] if done is not None else None
+        # The plain case, of one kind and nothing shared: the first free ones.
+        need = wanted[0]
+        free = [device for device in candidates[need] if device not in state.taken.devices][: need.amount]
+        if len(free) < need.amount:
+            return None
+        state.taken.devices.update(free)
+        return state.taken
 
     # -- one node out --------------------------------------------------------------------------------------------
 
@@ -320,24 +596,69 @@ class Simulation:
         here = self.users_by_node.get(node, ())
         movers = [(pod, needs) for pod in here if comes_back(pod.owner) and (needs := self.needs(pod))]
         movers.sort(key=lambda pair: (-sum(n.amount for n in pair[1]), pair[0].namespace, pair[0].name))
-        taken: set[DeviceId] = set()
-        plugin: dict[tuple[str, str], int] = {}
+        state = self._start(here)
         left: list[tuple[PodUse, tuple[Need, ...]]] = []
+        doubts: dict[tuple[str, str], tuple[str, ...]] = {}
         for pod, needs in movers:
-            obstacles = self.obstacles(pod)
-            for candidate in self._candidates(needs):
-                if candidate == node or obstacles.get(candidate, "") or candidate not in obstacles:
-                    continue
-                placed = self.fits(candidate, needs, taken, plugin)
-                if placed is not None:
-                    taken.update(placed[0])
-                    for key, amount in placed[1].items():
-                        plugin[key] = plugin.get(key, 0) + amount
-                    break
-            else:
+            placed, doubt = self._place(pod, needs, state, node)
+            if placed is False:
                 left.append((pod, needs))
+            elif doubt:
+                doubts[pod.namespace, pod.name] = doubt
         bare = [pod for pod in here if not comes_back(pod.owner)]
-        return tuple(self._row(node, resource, movers, left, bare) for resource in _resources(movers))
+        return tuple(self._row(node, resource, movers, left, doubts, bare) for resource in _resources(movers))
+
+    def _place(
+        self, pod: PodUse, needs: tuple[Need, ...], state: _State, out: str
+    ) -> tuple[bool, tuple[str, ...]]:
+        """(whether the Pod may fit somewhere else, why that cannot be told for certain)."""
+        obstacles = self.obstacles(pod)
+        given_up = False
+        named = any(need.named for need in needs)
+        for candidate in sorted(self.at.nodes) if state.released or named else self._candidates(needs):
+            if candidate == out or obstacles.get(candidate, "") or candidate not in obstacles:
+                continue
+            try:
+                if not self._fits(candidate, pod, needs, state):
+                    continue
+            except TooManyError:
+                given_up = True
+                continue
+            return True, self._doubts(candidate, pod, needs)
+        if given_up:
+            return True, (tr("more combinations of devices than are tried"),)
+        return False, ()
+
+    def _doubts(self, node: str, pod: PodUse, needs: tuple[Need, ...]) -> tuple[str, ...]:
+        found = list(self.unseen(pod))
+        place = self.at.nodes[node]
+        if place.requested is None and _native(pod.requests or {}):
+            found.append(tr("what other Pods request of CPU and memory, which was not read"))
+        for need in needs:
+            for option in (need, *need.others):
+                if option.extended and self.by_plugin(node, option.resource):
+                    continue
+                devices = self._of_node(node, option)
+                if any(self.at.devices[d].compatibility_groups for d in devices):
+                    found.append(tr("compatibility groups of devices"))
+                members = self.at.members(option.class_name)
+                if any(members.get(d) is None for d in devices):
+                    found.append(tr("selectors that could not be evaluated"))
+                if any(self.at.devices[d].node is None and self._reaches(d, node) is None for d in devices):
+                    found.append(tr("node selectors of devices that were not understood"))
+        if any(constraint.attribute in self._lists for constraint in self.constraints(pod)):
+            found.append(tr("constraints on attributes that are lists"))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _lists(self) -> frozenset[str]:
+        """Attributes that are lists on some device."""
+        return frozenset(
+            name
+            for device in self.at.devices.values()
+            for name, attribute in device.attributes.items()
+            if attribute.values
+        )
 
     @cached_property
     def rows(self) -> tuple[CapacityRow, ...]:
@@ -346,7 +667,7 @@ class Simulation:
 
     def _candidates(self, needs: tuple[Need, ...]) -> list[str]:
         """Nodes with something of the scarcest need: the fewest there are."""
-        key = tuple(_signature(need) for need in needs)
+        key = tuple(_kind(need) for need in needs)
         found = self._by_needs.get(key)
         if found is None:
             found = self._by_needs[key] = self._with_devices(needs)
@@ -355,12 +676,14 @@ class Simulation:
     def _with_devices(self, needs: tuple[Need, ...]) -> list[str]:
         best: list[str] | None = None
         for need in needs:
-            free = self.free(need)
-            if "" in free:
+            nodes: set[str] = set()
+            for option in (need, *need.others):
+                nodes.update(self.suited(option))
+                if option.extended:
+                    nodes.update(self._plugin_nodes.get(option.resource, ()))
+            if "" in nodes:
                 continue
-            nodes = set(free)
-            if need.extended:
-                nodes.update(n for n in self._plugin_nodes.get(need.resource, ()))
+            nodes = {n for n in nodes if any(self.available(n, option) for option in (need, *need.others))}
             if best is None or len(nodes) < len(best):
                 best = sorted(nodes)
         return sorted(self.at.nodes) if best is None else best
@@ -380,9 +703,10 @@ class Simulation:
         resource: str,
         movers: list[tuple[PodUse, tuple[Need, ...]]],
         left: list[tuple[PodUse, tuple[Need, ...]]],
+        doubts: Mapping[tuple[str, str], tuple[str, ...]],
         bare: list[PodUse],
     ) -> CapacityRow:
-        concerned = [(pod, need) for pod, needs in movers for need in needs if need.resource == resource]
+        concerned = [(pod, need) for pod, needs in movers for need in needs if _called(need, resource)]
         outlook = self._outlook(concerned)
         reasons = []
         for why, found in sorted(outlook.closed.items()):
@@ -391,28 +715,44 @@ class Simulation:
                 reasons.append(
                     tr("{n} free on {nodes} {why}", n=sum(nodes.values()), nodes=names(nodes), why=why)
                 )
-        if bare:
-            reasons.append(tr("{n} Pods without a controller do not come back", n=len(bare)))
-        if any(pod.has_affinity for pod, _ in concerned):
-            reasons.append(tr("affinity of Pods was not looked at"))
-        if outlook.partitioned:
-            reasons.append(tr("free partitions of one device may exclude each other"))
         waiting = {
-            (pod.namespace, pod.name) for pod, needs in left if any(n.resource == resource for n in needs)
+            (pod.namespace, pod.name) for pod, needs in left if any(_called(n, resource) for n in needs)
         }
+        doubted = {(pod.namespace, pod.name) for pod, _ in concerned} & set(doubts)
+        if any(self.constraints(pod) for pod, _ in concerned if (pod.namespace, pod.name) in waiting):
+            reasons.append(tr("the claims' constraints must hold for all their devices together"))
+        if bare:
+            reasons.append(
+                trn(
+                    "{n} Pod without a controller does not come back",
+                    "{n} Pods without a controller do not come back",
+                    n=len(bare),
+                )
+            )
+        if doubted:
+            words = dict.fromkeys(word for name in sorted(doubted) for word in doubts[name])
+            reasons.append(
+                trn(
+                    "cannot tell for {n} Pod: {what}",
+                    "cannot tell for {n} Pods: {what}",
+                    n=len(doubted),
+                    what=", ".join(words),
+                )
+            )
         return CapacityRow(
             node=node,
             resource=resource,
-            displaced=sum(need.amount for _, need in concerned),
+            displaced=_displaced(concerned),
             free_elsewhere=outlook.total - outlook.open.get(node, 0),
             pending=len(waiting),
+            undecided=len(doubted),
             why="; ".join(reasons),
             pods=tuple(sorted({f"{pod.namespace}/{pod.name}" for pod, _ in concerned})),
         )
 
     def _outlook(self, concerned: list[tuple[PodUse, Need]]) -> _Outlook:
         """Free devices by node for these Pods together, in reach or not; made once for Pods and needs of one kind."""
-        kinds = {(_shape(pod), _signature(need)): (pod, need) for pod, need in concerned}
+        kinds = {(_shape(pod), _kind(need)): (pod, need) for pod, need in concerned}
         key = frozenset(kinds)
         found = self._outlooks.get(key)
         if found is not None:
@@ -422,7 +762,7 @@ class Simulation:
         for pod, need in kinds.values():
             obstacles = self.obstacles(pod)
             for name in self._candidates((need,)):
-                amount = self.available(name, need)
+                amount = max(self.available(name, option) for option in (need, *need.others))
                 if not amount:
                     continue
                 why = obstacles.get(name, tr("not among the nodes read"))
@@ -433,7 +773,6 @@ class Simulation:
         found = self._outlooks[key] = _Outlook(
             open=reach,
             total=sum(reach.values()),
-            partitioned=any(self._partitioned(need) for _, need in kinds.values()),
             closed={
                 why: left
                 for why, nodes in closed.items()
@@ -442,28 +781,114 @@ class Simulation:
         )
         return found
 
-    def _partitioned(self, need: Need) -> bool:
-        return any(
-            self.at.devices[device].consumes_counters
-            for devices in self.free(need).values()
-            for device in devices
-        )
+
+def _asked(pod: PodUse) -> dict[str, int]:
+    """Extended resource -> how many the Pod needs: an init container's devices are used again by those that follow."""
+    totals: defaultdict[str, int] = defaultdict(int)
+    for ask in pod.asks:
+        totals[ask.resource] += count(ask.quantity)
+    counted = pod.requests or {}
+    return {name: count(counted[name]) if name in counted else total for name, total in totals.items()}
 
 
-def _first(requests: Iterable[DeviceRequest]) -> list[DeviceRequest]:
-    kept: list[DeviceRequest] = []
-    seen: set[str] = set()
-    for request in requests:
-        if request.alternative_of:
-            if request.alternative_of in seen:
+def _claim_name(use: ClaimUse) -> str:
+    return use.pod_claim if use.template else use.claim or use.pod_claim
+
+
+def _need(use: ClaimUse, request: DeviceRequest, held: int) -> Need:
+    """A request as a need; `held` is what the claim has for it now, which is its number where it asks for all."""
+    return Need(
+        resource=request.device_class,
+        amount=request.count or max(held, 1),
+        class_name=request.device_class,
+        selectors=request.selectors,
+        tolerations=request.tolerations,
+        everything=request.count is None,
+        admin=request.admin_access,
+        capacity=tuple(sorted(request.capacity.items())),
+        claim=_claim_name(use),
+        named=not use.template,
+        request=request.name,
+    )
+
+
+def _kind(need: Need) -> Need:
+    """The need without what tells nothing of its devices: its number, its claim and its request."""
+    others = tuple(_kind(other) for other in need.others)
+    return replace(need, amount=1, claim="", request="", named=False, others=others)
+
+
+def _called(need: Need, resource: str) -> bool:
+    return need.resource == resource and not need.admin
+
+
+def _displaced(concerned: Iterable[tuple[PodUse, Need]]) -> int:
+    """Devices that must be found elsewhere; those of a claim that Pods share once."""
+    seen: set[tuple[str, str, str]] = set()
+    total = 0
+    for pod, need in concerned:
+        if need.named:
+            key = (pod.namespace, need.claim, need.request)
+            if key in seen:
                 continue
-            seen.add(request.alternative_of)
-        kept.append(request)
-    return kept
+            seen.add(key)
+        total += need.amount
+    return total
+
+
+def _left(node: Node, resource: str) -> Decimal | None:
+    """What is left of a resource on a node; None where that was not read."""
+    allocatable = _decimal(node.allocatable.get(resource, ""))
+    if allocatable is None:
+        # A node that names no such resource has none, but for one of which nothing was read.
+        return Decimal(0) if node.allocatable and resource != "pods" else None
+    if resource == "pods":
+        return None if node.pod_count is None else allocatable - node.pod_count
+    if node.requested is None:
+        return None
+    return allocatable - (_decimal(node.requested.get(resource, "0")) or Decimal(0))
+
+
+def _shown(resource: str, amount: Decimal) -> str:
+    """An amount for people: CPU with its decimals, memory in Gi."""
+    if resource == "cpu" or amount < 1024:
+        return f"{amount.normalize():f}"
+    for unit, size in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
+        if amount >= size:
+            return f"{(amount / size).quantize(Decimal('0.1')).normalize():f}{unit}"
+    return f"{amount.normalize():f}"
+
+
+def _term_holds(term: NodeTerm, node: Node) -> bool:
+    """Whether a node satisfies a term of a node affinity; one without expressions is satisfied by none."""
+    if not term.labels and not term.fields:
+        return False
+    return all(_holds(need, node.labels.get(need.key)) for need in term.labels) and all(
+        _holds(need, node.name if need.key == "metadata.name" else None) for need in term.fields
+    )
+
+
+def _holds(need: NodeRequirement, value: str | None) -> bool:
+    """One expression (component-helpers/scheduling/corev1/nodeaffinity, apimachinery/pkg/labels)."""
+    if need.operator == "In":
+        return value is not None and value in need.values
+    if need.operator == "NotIn":
+        return value is None or value not in need.values
+    if need.operator == "Exists":
+        return value is not None
+    if need.operator == "DoesNotExist":
+        return value is None
+    if need.operator in {"Gt", "Lt"} and value is not None and len(need.values) == 1:
+        try:
+            have, limit = int(value), int(need.values[0])
+        except ValueError:
+            return False
+        return have > limit if need.operator == "Gt" else have < limit
+    return False
 
 
 def _resources(movers: Iterable[tuple[PodUse, tuple[Need, ...]]]) -> list[str]:
-    return sorted({need.resource for _, needs in movers for need in needs})
+    return sorted({need.resource for _, needs in movers for need in needs if not need.admin})
 
 
 _simulations: Final[WeakKeyDictionary[Context, Simulation]] = WeakKeyDictionary()
@@ -537,7 +962,12 @@ def blast_rows(ctx: Context) -> tuple[BlastRow, ...]:
 def _allows(budget: DisruptionBudget) -> str:
     if budget.disruptions_allowed is None:
         return tr("budget {name}: not known what it allows", name=budget.name)
-    return tr("budget {name} allows {n} disruptions", name=budget.name, n=budget.disruptions_allowed)
+    return trn(
+        "budget {name} allows {n} disruption",
+        "budget {name} allows {n} disruptions",
+        n=budget.disruptions_allowed,
+        name=budget.name,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- findings
@@ -565,26 +995,32 @@ def _node_out(ctx: Context) -> Iterator[Finding]:
         )
         return
     by: defaultdict[str, list[CapacityRow]] = defaultdict(list)
+    open_: defaultdict[str, list[CapacityRow]] = defaultdict(list)
     for row in capacity_rows(ctx):
         if row.pending:
             by[row.resource].append(row)
+        elif row.undecided:
+            open_[row.resource].append(row)
+    yield from _undecided(open_)
     for resource, rows in sorted(by.items()):
         worst = sorted(rows, key=lambda row: (-row.pending, -row.displaced, row.node))
         shown = "; ".join(
             tr(
-                "{node}: {displaced} devices needed elsewhere, {free} free, {pending} Pods Pending",
+                "{node}: {displaced} needed elsewhere, {free} free, {pending} Pending",
                 node=row.node,
-                displaced=row.displaced,
+                displaced=trn("{n} device", "{n} devices", n=row.displaced),
                 free=row.free_elsewhere,
-                pending=row.pending,
+                pending=trn("{n} Pod", "{n} Pods", n=row.pending),
             )
             for row in worst[:4]
         )
         why = "; ".join(dict.fromkeys(part for row in worst[:4] for part in row.why.split("; ") if part))
         yield finding(
             NODE_OUT,
-            tr(
+            trn(
                 "Draining {nodes} leaves Pods Pending for {resource} ({shown})",
+                "Draining one of {nodes} leaves Pods Pending for {resource} ({shown})",
+                n=len(rows),
                 nodes=names(row.node for row in rows),
                 resource=resource,
                 shown=shown,
@@ -598,15 +1034,34 @@ def _node_out(ctx: Context) -> Iterator[Finding]:
                     source="ResourceSlices, ResourceClaims, Nodes",
                     path=row.node,
                     value=tr(
-                        "{displaced} needed, {free} free elsewhere, {pending} Pods Pending",
-                        displaced=row.displaced,
+                        "{displaced} needed, {free} free elsewhere, {pending} Pending",
+                        displaced=trn("{n} device", "{n} devices", n=row.displaced),
                         free=row.free_elsewhere,
-                        pending=row.pending,
+                        pending=trn("{n} Pod", "{n} Pods", n=row.pending),
                     ),
                     provenance="api object",
                 )
                 for row in rows[:20]
             ],
+        )
+
+
+def _undecided(rows: Mapping[str, list[CapacityRow]]) -> Iterator[Finding]:
+    for resource, found in sorted(rows.items()):
+        pods = sorted({pod for row in found for pod in row.pods})
+        why = dict.fromkeys(part for row in found for part in row.why.split("; ") if part)
+        yield finding(
+            NODE_OUT_UNDECIDED,
+            tr(
+                "Draining one of {nodes}: devices of {resource} are free elsewhere for {pods}; {why}",
+                nodes=names(row.node for row in found),
+                resource=resource,
+                pods=names(pods),
+                why="; ".join(why),
+            ),
+            component="Node",
+            instances=[row.node for row in found],
+            name=resource,
         )
 
 
@@ -630,13 +1085,17 @@ def _budgets(ctx: Context) -> Iterator[Finding]:
             )
         elif budget.disruptions_allowed == 0 and (budget.expected_pods or bound):
             text = tr(
-                "{budget} allows no disruption: {healthy} of {desired} needed Pods are healthy",
+                "{budget} allows no disruption: {healthy} healthy, {desired} needed",
                 budget=subject,
-                healthy="?" if budget.current_healthy is None else budget.current_healthy,
-                desired="?" if budget.desired_healthy is None else budget.desired_healthy,
+                healthy=tr("an unknown number")
+                if budget.current_healthy is None
+                else trn("{n} Pod", "{n} Pods", n=budget.current_healthy),
+                desired=tr("an unknown number") if budget.desired_healthy is None else budget.desired_healthy,
             )
             if bound:
-                text += "; " + tr("drains of {nodes} hang", nodes=names(bound))
+                text += "; " + trn(
+                    "the drain of {nodes} hangs", "drains of {nodes} hang", n=len(bound), nodes=names(bound)
+                )
             yield finding(
                 BUDGET_BLOCKS,
                 text,
@@ -676,9 +1135,16 @@ def _bare(ctx: Context) -> Iterator[Finding]:
         return
     using = [pod for pod in bare if pod.uses_devices]
     listed = [f"{pod.namespace}/{pod.name}" for pod in bare]
-    text = tr("{n} Pods have no controller and do not come back: {pods}", n=len(bare), pods=names(listed))
-    if using:
-        text += "; " + tr("{n} of them use devices", n=len(using))
+    text = trn(
+        "{n} Pod has no controller and does not come back: {pods}",
+        "{n} Pods have no controller and do not come back: {pods}",
+        n=len(bare),
+        pods=names(listed),
+    )
+    if using and len(bare) > 1:
+        text += "; " + trn("{n} of them uses devices", "{n} of them use devices", n=len(using))
+    elif using:
+        text += "; " + tr("it uses devices")
     yield finding(
         BARE_PODS,
         text,
@@ -703,7 +1169,12 @@ def _local_storage(ctx: Context) -> Iterator[Finding]:
     if found:
         yield finding(
             LOCAL_STORAGE,
-            tr("{n} Pods with devices have emptyDir volumes: {pods}", n=len(found), pods=names(found)),
+            trn(
+                "{n} Pod with devices has emptyDir volumes: {pods}",
+                "{n} Pods with devices have emptyDir volumes: {pods}",
+                n=len(found),
+                pods=names(found),
+            ),
             component="Pod",
             instances=found,
         )

@@ -350,6 +350,9 @@ class CapacityRow(Model, frozen=True, kw_only=True):
     displaced: int
     free_elsewhere: int
     pending: int
+    """Pods that get no place elsewhere."""
+    undecided: int = 0
+    """Further Pods of which that cannot be told; ``why`` says what is not known."""
     why: str = ""
     pods: tuple[str, ...] = ()
 

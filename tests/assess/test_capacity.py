@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from changegen.assess.capacity import blast_rows, capacity_rows
 from changegen.model.snapshot import (
+    AllocatedDevice,
+    Attribute,
+    CapacityPolicy,
     ClaimTemplate,
     ClaimUse,
+    Device,
     DeviceRequest,
     DisruptionBudget,
+    NodeRequirement,
     NodeTaint,
+    NodeTerm,
+    Pool,
+    ResourceAsk,
     Snapshot,
     Toleration,
 )
 from changegen.model.ticket import CapacityRow
-from tests.assess.build import context, node
+from tests.assess.build import context, node, of, run, with_fields
 from tests.assess.gpus import DRIVER, RESOURCE, claim, gpus, holding, pool, rule, tainted, user
 
 ONLY = NodeTaint(key="example.com/gpu-only", value="true", effect="NoSchedule")
@@ -117,7 +125,7 @@ def test_bare_pods_do_not_come_back_and_are_not_counted() -> None:
         gpus(pool("n1"), holding("a", "n1", "gpu-0", "n1"), holding("b", "n1", "gpu-1", "n1", owner=None))
     )
     assert found["n1"].displaced == 1
-    assert "do not come back" in found["n1"].why
+    assert "1 Pod without a controller does not come back" in found["n1"].why
 
 
 def test_daemon_sets_stay_and_finished_pods_hold_no_place() -> None:
@@ -160,7 +168,7 @@ def test_claims_of_templates_and_named_ones_are_needs_too() -> None:
     assert rows(gpus(pool("n1"), pool("n2"), templated, claim_templates=(template,)))["n1"].pending == 0
 
 
-def test_of_alternatives_the_first_is_looked_for() -> None:
+def test_of_alternatives_the_first_names_the_row() -> None:
     requests = (
         DeviceRequest(name="r/a", device_class=DRIVER, count=1, alternative_of="r"),
         DeviceRequest(name="r/b", device_class=DRIVER, count=4, alternative_of="r"),
@@ -182,6 +190,332 @@ def test_shared_devices_are_never_used_up() -> None:
     shared = pool("n2", 1, each={"allow_multiple_allocations": True})
     snapshot = gpus(pool("n1"), shared, holding("a", "n1", "gpu-0", "n1"), holding("b", "n1", "gpu-1", "n1"))
     assert rows(snapshot)["n1"].pending == 0
+
+
+# ------------------------------------------------------------------------------------- what decides beside the devices
+
+
+def one_moves(second: dict[str, Any] | None = None, **pod: Any) -> CapacityRow:
+    """One Pod with a device on n1, two free devices on n2."""
+    fields = {"requests": {}, **pod}
+    snapshot = gpus(
+        pool("n1"),
+        pool("n2"),
+        holding("a", "n1", "gpu-0", "n1", **fields),
+        node("n1"),
+        node("n2", **(second or {})),
+    )
+    return rows(snapshot)["n1"]
+
+
+@pytest.mark.parametrize(
+    ("term", "fits"),
+    [
+        (NodeTerm(labels=(NodeRequirement(key="pool", operator="In", values=("a", "b")),)), True),
+        (NodeTerm(labels=(NodeRequirement(key="pool", operator="NotIn", values=("b",)),)), False),
+        (NodeTerm(labels=(NodeRequirement(key="pool", operator="Exists"),)), True),
+        (NodeTerm(labels=(NodeRequirement(key="pool", operator="DoesNotExist"),)), False),
+        (NodeTerm(labels=(NodeRequirement(key="gpus", operator="Gt", values=("1",)),)), True),
+        (NodeTerm(labels=(NodeRequirement(key="gpus", operator="Lt", values=("2",)),)), False),
+        (NodeTerm(fields=(NodeRequirement(key="metadata.name", operator="In", values=("n2",)),)), True),
+        (NodeTerm(fields=(NodeRequirement(key="metadata.name", operator="In", values=("n1",)),)), False),
+        (NodeTerm(), False),
+    ],
+)
+def test_required_node_affinity(term: NodeTerm, fits: bool) -> None:
+    found = one_moves({"labels": {"pool": "b", "gpus": "2"}}, required_nodes=(term,))
+    assert found.pending == (0 if fits else 1)
+    assert ("2 free on n2 not taken by the required node affinity" in found.why) is not fits
+    # Terms are alternatives.
+    assert one_moves({"labels": {"pool": "b"}}, required_nodes=(NodeTerm(), term_of("pool"))).pending == 0
+
+
+def term_of(key: str) -> NodeTerm:
+    return NodeTerm(labels=(NodeRequirement(key=key, operator="Exists"),))
+
+
+ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "requested", "pods", "why"),
+    [
+        ({"cpu": "4", "memory": "8Gi"}, {"cpu": "4", "memory": "24Gi"}, 1, ""),
+        ({"cpu": "4500m"}, {"cpu": "4"}, 1, "with less than 4.5 of cpu left"),
+        ({"memory": "9Gi"}, {"memory": "24Gi"}, 1, "with less than 9Gi of memory left"),
+        ({"hugepages-1Gi": "1Gi"}, {}, 1, "with less than 1Gi of hugepages-1Gi left"),
+        ({"cpu": "1"}, {}, 110, "with as many Pods as it may run"),
+        ({"cpu": "1"}, {}, 109, ""),
+    ],
+)
+def test_cpu_memory_and_places_of_the_other_nodes(
+    wanted: dict[str, str], requested: dict[str, str], pods: int, why: str
+) -> None:
+    other = {"allocatable": ROOM, "requested": requested, "pod_count": pods}
+    found = one_moves(other, requests=wanted)
+    assert (found.pending, found.undecided) == (1 if why else 0, 0)
+    assert why in found.why
+
+
+def test_pods_that_move_take_room_from_each_other() -> None:
+    def both(cpu: str) -> CapacityRow:
+        pods = [holding(n, "n1", f"gpu-{at}", "n1", requests={"cpu": cpu}) for at, n in enumerate("ab")]
+        other = node("n2", allocatable=ROOM, requested={}, pod_count=0)
+        return rows(gpus(pool("n1"), pool("n2"), *pods, node("n1"), other))["n1"]
+
+    assert both("4").pending == 0
+    assert both("5").pending == 1
+
+
+def test_what_was_not_read_makes_no_verdict() -> None:
+    unread = one_moves({"allocatable": ROOM}, requests={"cpu": "1"})
+    assert (unread.pending, unread.undecided) == (0, 1)
+    assert (
+        "cannot tell for 1 Pod: what other Pods request of CPU and memory, which was not read" in unread.why
+    )
+    old = one_moves(requests=None)
+    assert (old.pending, old.undecided) == (0, 1)
+    assert (one_moves({"allocatable": ROOM}).undecided, one_moves().undecided) == (0, 0)
+    # What cannot be anyway needs no more reading.
+    full = gpus(pool("n1"), holding("a", "n1", "gpu-0", "n1", requests=None), node("n1"), node("n2"))
+    assert (rows(full)["n1"].pending, rows(full)["n1"].undecided) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "what", ["pod affinity", "pod anti-affinity", "topology spread", "volume claims", "host ports"]
+)
+def test_what_a_snapshot_cannot_judge_is_said(what: str) -> None:
+    found = one_moves(other_constraints=(what,))
+    assert (found.pending, found.undecided) == (0, 1)
+    assert f"cannot tell for 1 Pod: {what}" in found.why
+
+
+def test_what_cannot_be_told_is_a_finding_of_its_own() -> None:
+    def move(free: int, **pod: Any) -> Snapshot:
+        pods = holding("a", "n1", "gpu-0", "n1", requests={}, **pod)
+        return gpus(pool("n1"), pool("n2", free), pods, node("n1"), node("n2"))
+
+    doubtful = run(move(1, other_constraints=("volume claims",)))
+    assert [item.severity for item in of(doubtful, "CG-CAP-003")] == ["info"]
+    assert not of(doubtful, "CG-CAP-001")
+    assert not of(run(move(1)), "CG-CAP-003")
+    lost = run(move(0, other_constraints=("volume claims",)))
+    assert of(lost, "CG-CAP-001")
+    assert not of(lost, "CG-CAP-003")
+
+
+def test_devices_of_an_init_container_are_used_again() -> None:
+    asks = (
+        ResourceAsk(container="init", resource=RESOURCE, quantity="2"),
+        ResourceAsk(container="c", resource=RESOURCE, quantity="1"),
+    )
+    found = one_moves(asks=asks, requests={RESOURCE: "2"})
+    assert (found.displaced, found.pending) == (2, 0)
+    assert one_moves(asks=asks, requests={RESOURCE: "3"}).pending == 1
+
+
+# ------------------------------------------------------------------------------------------ claims, and devices in parts
+
+
+def claiming(
+    name: str, *requests: DeviceRequest, constraints: tuple[str, ...] = (), **more: Any
+) -> tuple[Any, ...]:
+    """A Pod on n1 that holds gpu-0 there by a template's claim with these requests."""
+    made = claim(
+        f"{name}-x", ("n1", "gpu-0"), pods=(name,), requests=requests, constraints=constraints, template="gpu"
+    )
+    use = (ClaimUse(pod_claim="gpu", claim=f"{name}-x", template="t"),)
+    return user(name, "n1", claims=use, **{"requests": {}, **more}), made
+
+
+def request(count: int | None = 1, name: str = "r", **more: Any) -> DeviceRequest:
+    mode = "All" if count is None else "ExactCount"
+    return DeviceRequest(name=name, device_class=DRIVER, count=count, mode=mode, **more)
+
+
+def parts_of(name: str, *uses: str, counters: str = "80Gi") -> Pool:
+    """A pool whose devices draw memory from one counter."""
+    devices = tuple(
+        Device(name=f"gpu-{n}", node=name, consumes_counters=(f"card/memory={text}",))
+        for n, text in enumerate(uses)
+    )
+    return with_fields(pool(name, 0), devices=devices, shared_counters=(f"card/memory={counters}",))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("held", "free", "pending"), [("40Gi", 1, 0), ("80Gi", 0, 1), ("60Gi", 0, 1)])
+def test_partitions_of_one_device_share_its_counters(held: str, free: int, pending: int) -> None:
+    # n2 has one partition in use; whether a second of 40Gi fits beside it is for the counter to say.
+    other = holding("b", "n2", "gpu-0", "n2", requests={})
+    snapshot = gpus(
+        pool("n1"), parts_of("n2", held, "40Gi"), holding("a", "n1", "gpu-0", "n1", requests={}), other
+    )
+    found = rows(snapshot)["n1"]
+    assert (found.free_elsewhere, found.pending) == (free, pending)
+
+
+def test_of_partitions_only_as_many_are_free_as_their_counters_allow() -> None:
+    pods = [holding(n, "n1", f"gpu-{at}", "n1", requests={}) for at, n in enumerate("ab")]
+    few = rows(gpus(pool("n1"), parts_of("n2", "50Gi", "50Gi"), *pods))["n1"]
+    assert (few.free_elsewhere, few.pending) == (1, 1)
+    many = rows(gpus(pool("n1"), parts_of("n2", "40Gi", "40Gi"), *pods))["n1"]
+    assert (many.free_elsewhere, many.pending) == (2, 0)
+
+
+def shared_nic(consumed: str, policy: CapacityPolicy | None = None) -> tuple[Any, ...]:
+    """A device on n2 that claims share by bandwidth, of which a claim has some."""
+    key = f"{DRIVER}/bandwidth"
+    nic = Device(
+        name="gpu-0",
+        node="n2",
+        allow_multiple_allocations=True,
+        capacity={key: "10G"},
+        capacity_policies={key: policy} if policy is not None else {},
+    )
+    held = claim("held", pods=("b",), allocated=True)
+    share = AllocatedDevice(
+        request="r", driver=DRIVER, pool="n2", device="gpu-0", share_id="s", consumed={"bandwidth": consumed}
+    )
+    return with_fields(pool("n2", 0), devices=(nic,)), with_fields(held, devices=(share,))
+
+
+@pytest.mark.parametrize(
+    ("consumed", "asked", "policy", "pending"),
+    [
+        ("6G", "4G", None, 0),
+        ("6G", "5G", None, 1),
+        # Without a request the default of the policy is taken, and without a policy all of it.
+        ("6G", "", CapacityPolicy(default="4G"), 0),
+        ("6G", "", None, 1),
+        # A request is rounded up: to a step, to the least, to a value that is allowed.
+        ("6G", "3500M", CapacityPolicy(minimum="1G", step="1G"), 0),
+        ("6500M", "3500M", CapacityPolicy(minimum="1G", step="1G"), 1),
+        ("6500M", "3500M", CapacityPolicy(minimum="1G"), 0),
+        ("6G", "3G", CapacityPolicy(values=("1G", "4G")), 0),
+        ("6G", "3G", CapacityPolicy(values=("1G", "8G")), 1),
+        ("0", "9G", CapacityPolicy(minimum="1G", maximum="8G"), 1),
+    ],
+)
+def test_capacity_that_claims_share(
+    consumed: str, asked: str, policy: CapacityPolicy | None, pending: int
+) -> None:
+    wanted = request(capacity={"bandwidth": asked} if asked else {})
+    snapshot = gpus(
+        pool("n1", 1), *shared_nic(consumed, policy), *claiming("a", wanted), node("n1"), node("n2")
+    )
+    assert rows(snapshot)["n1"].pending == pending
+
+
+def test_a_capacity_that_a_device_lacks() -> None:
+    wanted = request(capacity={"slots": "1"})
+    snapshot = gpus(pool("n1", 1), *shared_nic("0"), *claiming("a", wanted), node("n1"), node("n2"))
+    assert rows(snapshot)["n1"].pending == 1
+
+
+def test_admin_access_takes_nothing_and_needs_a_device_to_look_at() -> None:
+    pods = claiming("a", request(), request(name="watch", admin_access=True))
+    busy = holding("b", "n2", "gpu-1", "n2", requests={})
+    found = rows(gpus(pool("n1"), pool("n2"), *pods, busy))["n1"]
+    assert (found.displaced, found.free_elsewhere, found.pending) == (1, 1, 0)
+    watcher = claiming("a", request(name="watch", admin_access=True))
+    assert "n1" not in rows(gpus(pool("n1"), pool("n2"), *watcher))
+
+
+def test_all_devices_means_all_of_the_node() -> None:
+    pods = claiming("a", request(None))
+    free = rows(gpus(pool("n1", 1), pool("n2", 3), *pods))["n1"]
+    assert (free.free_elsewhere, free.pending) == (3, 0)
+    one_in_use = rows(
+        gpus(pool("n1", 1), pool("n2", 3), *pods, holding("b", "n2", "gpu-2", "n2", requests={}))
+    )["n1"]
+    assert (one_in_use.free_elsewhere, one_in_use.pending) == (0, 1)
+
+
+def test_alternatives_are_tried_in_order() -> None:
+    pods = claiming(
+        "a",
+        request(4, "r/big", alternative_of="r"),
+        request(2, "r/small", alternative_of="r"),
+    )
+    assert rows(gpus(pool("n1"), pool("n2", 2), *pods))["n1"].pending == 0
+    assert rows(gpus(pool("n1"), pool("n2", 1), *pods))["n1"].pending == 1
+
+
+@pytest.mark.parametrize(
+    ("numa", "match", "distinct"), [((0, 1, 1), 0, 0), ((0, 1, 2), 1, 0), ((1, 1, 1), 0, 1)]
+)
+def test_constraints_hold_for_all_devices_together(numa: tuple[int, ...], match: int, distinct: int) -> None:
+    name = "resource.kubernetes.io/numaNode"
+    devices = tuple(
+        Device(name=f"gpu-{n}", node="n2", attributes={name: Attribute(type="int", value=value)})
+        for n, value in enumerate(numa)
+    )
+    other = with_fields(pool("n2", 0), devices=devices)
+    for kind, pending in (("match", match), ("distinct", distinct)):
+        pods = claiming("a", request(2), constraints=(f"{kind} {name} of *",))
+        found = rows(gpus(pool("n1"), other, *pods))["n1"]
+        assert found.pending == pending, kind
+        assert ("constraints must hold" in found.why) is bool(pending)
+    # A device without the attribute satisfies no constraint on it.
+    pods = claiming("a", request(2), constraints=("match no.example/such of r",))
+    assert rows(gpus(pool("n1"), other, *pods))["n1"].pending == 1
+    elsewhere = claiming("a", request(2), constraints=("match no.example/such of another",))
+    assert rows(gpus(pool("n1"), other, *elsewhere))["n1"].pending == 0
+
+
+def test_requests_of_one_claim_get_different_devices() -> None:
+    pods = claiming("a", request(1, "r"), request(1, "s"))
+    assert rows(gpus(pool("n1"), pool("n2", 2), *pods))["n1"].pending == 0
+    assert rows(gpus(pool("n1"), pool("n2", 1), *pods))["n1"].pending == 1
+
+
+def test_a_claim_that_pods_share_needs_its_devices_once_and_on_one_node() -> None:
+    def team(*free: int) -> CapacityRow:
+        use = (ClaimUse(pod_claim="gpu", claim="team"),)
+        pods = [user(name, "n1", claims=use, requests={}) for name in "ab"]
+        made = claim("team", ("n1", "gpu-0"), pods=("a", "b"))
+        others = [pool(f"n{at}", n) for at, n in enumerate(free, 2)]
+        return rows(gpus(pool("n1", 1), *others, *pods, made))["n1"]
+
+    once = team(1)
+    assert (once.displaced, once.pending) == (1, 0)
+    assert team(0).pending == 2
+
+
+def test_devices_of_no_single_node_come_free_with_their_pods_and_go_where_they_reach() -> None:
+    fabric = with_fields(pool("fabric", 1, on=""), node_selector="rack=1")
+    pods = holding("a", "fabric", "gpu-0", "n1", requests={})
+
+    def to(rack: str) -> CapacityRow:
+        other = node("n2", labels={"rack": rack})
+        return rows(gpus(fabric, pods, node("n1", labels={"rack": "1"}), other))["n1"]
+
+    assert to("1").pending == 0
+    assert to("2").pending == 1
+
+
+def test_a_pool_that_is_not_whole_gives_nothing() -> None:
+    pods = holding("a", "n1", "gpu-0", "n1", requests={})
+    assert rows(gpus(pool("n1"), pool("n2"), pods))["n1"].pending == 0
+    assert rows(gpus(pool("n1"), pool("n2", complete=False), pods))["n1"].pending == 1
+
+
+def test_a_search_without_end_is_given_up_and_said() -> None:
+    # The first and the last request must have one attribute value, and every device has its own.
+    name = "x.example/n"
+    devices = tuple(
+        Device(name=f"gpu-{n}", node="n2", attributes={name: Attribute(type="int", value=n)})
+        for n in range(20)
+    )
+    other = with_fields(pool("n2", 0), devices=devices)
+
+    def asked(*requests: str) -> CapacityRow:
+        pods = claiming("a", *(request(1, r) for r in requests), constraints=(f"match {name} of r,z",))
+        return rows(gpus(pool("n1"), other, *pods))["n1"]
+
+    short, long = asked("r", "z"), asked("r", "s", "t", "u", "z")
+    assert (short.pending, short.undecided) == (1, 0)
+    assert (long.pending, long.undecided) == (0, 1)
+    assert "more combinations of devices than are tried" in long.why
 
 
 def test_who_holds_devices_by_workload() -> None:

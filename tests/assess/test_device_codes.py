@@ -84,6 +84,13 @@ def versions(one: str, other: str) -> Case:
     return on(pool("n1", attributes=attribute(one)), pool("n2", attributes=attribute(other)), two)
 
 
+def speaking(image: str, tag: str, name: str = "dra.net") -> Case:
+    """A cluster on 1.36 with the release of a driver."""
+    found = driver(driver=name, version=tag, image=f"{image}:{tag}")
+    parts = (*control_plane("v1.36.3"), kubelet("n1", gates={}))
+    return on(pool("n1", driver=name), found, components=parts)
+
+
 def ready_pair(version: str = "v1.37.2", flags: str = "", **more: Any) -> tuple[Any, ...]:
     return control_plane(version, flags=flags, **more)
 
@@ -249,6 +256,22 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
             wanted=profile(drivers=(DriverWish(name=DRIVER, version="v0.4.0"),)),
         ),
     ),
+    "CG-DRIVER-011": (
+        lambda: speaking("registry.k8s.io/networking/dranet", "v0.6.2"),
+        lambda: speaking("registry.k8s.io/networking/dranet", "v0.7.0"),
+    ),
+    "CG-DRIVER-012": (
+        lambda: speaking("registry.k8s.io/networking/dranet", "v0.1.0"),
+        lambda: speaking("registry.k8s.io/networking/dranet", "v0.1.1"),
+    ),
+    "CG-DRIVER-013": (
+        lambda: speaking("ghcr.io/intel/intel-gaudi-resource-driver", "v0.7.2", "gaudi.intel.com"),
+        lambda: speaking("ghcr.io/intel/intel-gaudi-resource-driver", "v0.6.1", "gaudi.intel.com"),
+    ),
+    "CG-DRIVER-014": (
+        lambda: speaking("registry.example/own-build", "v1.0.1"),
+        lambda: speaking("registry.k8s.io/networking/dranet", "v1.0.1"),
+    ),
     "CG-SLICE-001": (
         lambda: on(pool("n1"), driver(pod_nodes=("n1", "n2"), ready_nodes=("n1", "n2"), desired=2, ready=2)),
         lambda: BASE,
@@ -333,6 +356,14 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
     "CG-CAP-002": (
         lambda: on(pool("n1"), holding("a", "n1", "gpu-0", "n1"), kinds_read=("pods", "nodes")),
         lambda: on(pool("n1"), holding("a", "n1", "gpu-0", "n1")),
+    ),
+    "CG-CAP-003": (
+        lambda: on(
+            pool("n1"),
+            pool("n2"),
+            holding("a", "n1", "gpu-0", "n1", requests={}, other_constraints=("volume claims",)),
+        ),
+        lambda: on(pool("n1"), pool("n2"), holding("a", "n1", "gpu-0", "n1", requests={})),
     ),
     "CG-PDB-001": (
         lambda: on(user("a"), disruption_budgets=budget(0)),
