@@ -40,7 +40,7 @@ Completion of commands and options: `eval "$(_CHANGEGEN_COMPLETE=bash_source cha
 
 DIFF_HEAD = """# What diff compares
 
-<!-- Made by tools/cli_docs.py from changegen/compare.py. Do not edit. -->
+<!-- Made by tools/cli_docs.py from changegen/compare/tables.py. Do not edit. -->
 
 `changegen diff BEFORE AFTER` matches things by what they are, not by where they stand in a list:
 
