@@ -6,6 +6,7 @@ Every text goes through the HTML escaper; widths are in user units, the page sca
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -195,7 +196,7 @@ def pools(rows: Sequence[PoolRow], limit: int = 40) -> Markup | None:
 
 
 def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
-    """Draw the plan as a timeline by minutes, with the point of no return."""
+    """Draw the plan as a timeline by minutes, with the point of no return and the time to decide before it."""
     timed = [s for s in steps if s.phase != "before"]
     total = sum(s.minutes or 0 for s in timed)
     if not timed or not total:
@@ -204,7 +205,7 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
     parts: list[Markup] = []
     shades = {"control-plane": "#1f4e79", "nodes": "#5b87b2", "drivers": "#9db8d2", "after": "#d5e0eb"}
     x = 10.0
-    marks: list[tuple[float, str]] = []
+    marks: list[tuple[float, float, str]] = []
     told = []
     run_phase, run_start = timed[0].phase, x
     labels: list[tuple[float, float, str]] = []
@@ -219,7 +220,8 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
                     '<rect x="{}" y="30" width="{}" height="22" fill="{}" stroke="#ffffff" stroke-width="1"/>'
                 ).format(round(x, 1), round(width, 1), shades.get(step.phase, LINE))
             )
-            if width > 26:
+            size = min(9.5, (width - 2) / (0.62 * len(step.id)))
+            if size >= 5.5:
                 light = step.phase in {"control-plane", "nodes"}
                 parts.append(
                     _text(
@@ -227,14 +229,14 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
                         45,
                         step.id,
                         anchor="middle",
-                        size=9.5,
+                        size=round(size, 1),
                         fill="#ffffff" if light else INK,
                     )
                 )
+        if step.no_return:
+            marks.append((x, x + width, step.id))
         x += width
         told.append(f"{step.id} {step.minutes or 0} min")
-        if step.no_return:
-            marks.append((x, step.id))
     labels.append((run_start, x, run_phase))
     for start, end, phase in labels:
         parts.append(
@@ -247,26 +249,41 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
                 fill=SOFT,
             )
         )
-    for at, name in marks:
+    for start, end, name in marks:
         parts.append(
-            Markup(
+            Markup('<path d="M{} 28 l-5 -8 h10 z" fill="{}"/>').format(round(start, 1), STOP)
+            + Markup(
                 '<line x1="{x}" y1="20" x2="{x}" y2="58" stroke="{c}" stroke-width="2.4" stroke-dasharray="4 2"/>'
-            ).format(x=round(at, 1), c=STOP)
+            ).format(x=round(end, 1), c=STOP)
         )
-        anchor = "end" if at > WIDTH * 0.6 else "start"
+        late = end > WIDTH * 0.6
         parts.append(
             _text(
-                at,
+                end if late else start - 5,
                 14,
-                tr("point of no simple return, end of {step}", step=name),
-                anchor=anchor,
+                tr("▼ decide before {step}; at its end the point of no simple return", step=name),
+                anchor="end" if late else "start",
                 size=10,
                 fill=STOP,
                 bold=True,
             )
         )
-    parts.append(_text(WIDTH - 10, 84, tr("about {n} min", n=total), anchor="end", size=10, fill=SOFT))
+    every = _tick(total)
+    for minute in range(0, total + 1, every):
+        at = 10.0 + minute * scale
+        parts.append(
+            Markup('<line x1="{x}" y1="52" x2="{x}" y2="56" stroke="{c}" stroke-width="1"/>').format(
+                x=round(at, 1), c=SOFT
+            )
+        )
+        label = str(minute) if minute else tr("0 min")
+        parts.append(_text(at, 84, label, anchor="middle" if minute else "start", size=9, fill=SOFT))
     return _svg(90, tr("The plan in minutes: {steps}", steps=", ".join(told)), parts)
+
+
+def _tick(total: int) -> int:
+    """Return the minutes between two marks: a round number that gives about eight of them."""
+    return next((n for n in (5, 10, 15, 30, 60, 120, 240, 480) if total / n <= 9), 1440)
 
 
 def gate_matrix(ticket: Ticket) -> Markup | None:
@@ -295,6 +312,7 @@ def gate_matrix(ticket: Ticket) -> Markup | None:
             )
         )
     told = []
+    running = Counter(row.component for row in ticket.instances)
     sign = {
         "will-not-start": "✖",
         "locked-same": "=",
@@ -312,6 +330,9 @@ def gate_matrix(ticket: Ticket) -> Markup | None:
                 continue
             worst = next((r for r in found if r.effect == "will-not-start"), found[0])
             label = f"{sign[worst.effect]} {worst.today}"
+            setting, all_of = len({i for r in found for i in r.instances}), running.get(component, 0)
+            if setting < all_of:
+                label = tr("{label}, {n} of {all}", label=label, n=setting, all=all_of)
             stop = worst.effect == "will-not-start"
             parts.append(
                 _text(

@@ -27,6 +27,7 @@ from changegen.model.ticket import (
     Step,
     Ticket,
 )
+from changegen.render import escape as esc
 
 LAYERS = ("api", "scheduling", "device", "runtime")
 PHASES = ("before", "control-plane", "nodes", "drivers", "after")
@@ -132,6 +133,8 @@ class LayerChecks(Model, frozen=True, kw_only=True):
     title: str
     proves: str
     rows: tuple[tuple[Check, CheckResult | None], ...]
+    commands: str
+    """The layer's commands, each after a comment with the check's number: to be copied as they are."""
 
 
 def severity_word(severity: str) -> str:
@@ -462,6 +465,11 @@ def layers(checks: Sequence[Check], results: Sequence[CheckResult] = ()) -> list
             title=layer_title(layer),
             proves=layer_proves(layer),
             rows=tuple((c, by_id.get(c.id)) for c in checks if c.layer == layer),
+            commands="\n".join(
+                f"# {c.id} {esc.one_line(c.title)}\n{c.command}"
+                for c in checks
+                if c.layer == layer and c.command
+            ),
         )
         for layer in LAYERS
         if any(c.layer == layer for c in checks)
