@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
-from changegen.assess.capacity import simulation
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, SelectorError, names
 from changegen.assess.dra import FINISHED, DeviceIndex, index, owner_text
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.profile import ExtendedResourceWish
 from changegen.model.snapshot import DeviceClass, PodUse, Workload
@@ -97,7 +96,36 @@ TOO_MANY = Code(
     meaning="A claim holds at most 32 devices: a Pod that asks for more of an extended resource cannot be served by DRA.",
     remedy="Keep a device plugin for it, or split the workload.",
 )
-CODES = (BOTH, COLLISION, OLD_KUBELET, QUOTA, UNSERVED, NO_GO, WRONG_CLASS, TOO_MANY)
+OTHER_SOURCE = Code(
+    code="CG-EXT-009",
+    title="Extended resource not served as the profile wants",
+    severity="warning",
+    others=("info",),
+    meaning="The profile wants a resource served by a device plugin, and DRA serves it on a node, or would as soon as the plugin "
+    "is gone, since a DeviceClass names it; or nothing serves it on a node that is named. Or the profile wants DRA, and "
+    "a device plugin still serves it: that is what the plan changes.",
+    remedy="Where the device plugin shall stay: take extendedResourceName off the DeviceClass, or bring the plugin back on the "
+    "node, and let Pods that hold a claim end first. Where DRA is wanted: follow the steps, node by node.",
+)
+UNDECIDED = Code(
+    code="CG-EXT-010",
+    title="Cannot tell whether an extended resource can move to DRA",
+    severity="warning",
+    meaning="The profile wants a resource served by DRA, and something that decides on it was not read.",
+    remedy="Read what is named, then look again; a move is not ready before.",
+)
+CODES = (
+    BOTH,
+    COLLISION,
+    OLD_KUBELET,
+    QUOTA,
+    UNSERVED,
+    NO_GO,
+    WRONG_CLASS,
+    TOO_MANY,
+    OTHER_SOURCE,
+    UNDECIDED,
+)
 
 GATE: Final = "DRAExtendedResource"
 _NEEDS_GATE: Final = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
@@ -246,6 +274,15 @@ def _off(states: Iterable[GateState]) -> tuple[list[str], list[str]]:
     return off, unknown
 
 
+def _unseen(ctx: Context, at: Literal["today", "target"]) -> list[str]:
+    """Components that read the gate and of which no instance is seen, where their version could have it off."""
+    minor = ctx.data_minor if at == "target" else ctx.today_minor
+    known = ctx.data.gates(minor).get(GATE) if minor is not None and ctx.data.knows(minor) else None
+    if known is not None and known.specs[-1].lock and known.specs[-1].default:
+        return []
+    return [component for component in _NEEDS_GATE if not ctx.of(component)]
+
+
 def _kubelets_off(
     ctx: Context, nodes: Iterable[str], at: Literal["today", "target"]
 ) -> tuple[list[str], list[str]]:
@@ -300,6 +337,7 @@ def migration(ctx: Context, resource: str) -> Migration:
     off, blind = _off(ctx.gate_states(GATE, _NEEDS_GATE, target))
     if off:
         why.append(tr("{gate} is off on {where}", gate=GATE, where=names(off)))
+    blind += _unseen(ctx, target)
     if blind:
         unknown.append(tr("{gate} is not known on {where}", gate=GATE, where=names(blind)))
     old, blind = _kubelets_off(ctx, nodes, target)
@@ -323,7 +361,15 @@ def migration(ctx: Context, resource: str) -> Migration:
         unknown.append(tr("a selector of class {name} could not be evaluated", name=row.device_class))
     big = _too_big(_of(ctx).asking.get(resource, ()), resource)
     if big:
-        why.append(tr("{pods} ask for more than {n} devices", pods=names(big), n=MAX_DEVICES))
+        why.append(
+            trn(
+                "{pods} asks for more than {most} devices",
+                "{pods} ask for more than {most} devices",
+                n=len(big),
+                pods=names(big),
+                most=MAX_DEVICES,
+            )
+        )
     left = [node for node in nodes if row.by_node.get(node) in {"device-plugin", "both"}]
     done = bool(row.by_node) and not left and not why and not unknown
     verdict: Literal["go", "no-go", "cannot-tell", "done"] = (
@@ -514,10 +560,12 @@ def findings(ctx: Context) -> Iterator[Finding]:
         if big and row.device_class:
             yield finding(
                 TOO_MANY,
-                tr(
-                    "{pods} ask for more than {n} of {resource}",
+                trn(
+                    "{pods} asks for more than {most} of {resource}",
+                    "{pods} ask for more than {most} of {resource}",
+                    n=len(big),
                     pods=names(big),
-                    n=MAX_DEVICES,
+                    most=MAX_DEVICES,
                     resource=row.resource,
                 ),
                 component="Pod",
@@ -635,8 +683,10 @@ def _unserved(ctx: Context, row: Served) -> Iterator[Finding]:
         return
     yield finding(
         UNSERVED,
-        tr(
+        trn(
+            "{pods} asks for {resource}: no node has it and no DeviceClass names it",
             "{pods} ask for {resource}: no node has it and no DeviceClass names it",
+            n=len(row.pods),
             pods=names(row.pods),
             resource=row.resource,
         ),
@@ -691,9 +741,24 @@ def _wishes(ctx: Context, row: Served) -> Iterator[Finding]:
             component="DeviceClass",
             name=row.resource,
         )
+    if wish.source == "device-plugin":
+        yield from _kept(ctx, wish, row)
     if wish.source != "dra":
         return
     moved = migration(ctx, row.resource)
+    if moved.verdict == "cannot-tell":
+        yield finding(
+            UNDECIDED,
+            tr(
+                "Whether {resource} can move to DRA cannot be told: {why}",
+                resource=row.resource,
+                why="; ".join(moved.unknown),
+            ),
+            component="extended resource",
+            name=row.resource,
+        )
+    if moved.verdict == "go":
+        yield from _to_move(ctx, wish, row)
     if moved.verdict == "no-go":
         yield finding(
             NO_GO,
@@ -703,14 +768,83 @@ def _wishes(ctx: Context, row: Served) -> Iterator[Finding]:
         )
 
 
-def free_after(ctx: Context, resource: str) -> dict[str, int]:
-    """Devices of a resource's class that are free now, by node: what Pods could get once the plugin is gone."""
-    made = simulation(ctx)
-    at = index(ctx)
-    device_class = at.class_of_resource.get(resource)
-    found: defaultdict[str, int] = defaultdict(int)
-    if device_class is not None:
-        for key in at.members(device_class.name):
-            if made.at.free(key) and not made.at.closed(key):
-                found[at.devices[key].node or ""] += 1
-    return dict(sorted(found.items()))
+def _seen(ctx: Context, row: Served, nodes: Iterable[str]) -> list[Evidence]:
+    return [
+        Evidence(
+            source=f"Node {node}",
+            path="status.allocatable",
+            value=f"{row.resource}={ctx.nodes[node].allocatable.get(row.resource, '0')}",
+            provenance="node status",
+        )
+        for node in list(nodes)[:20]
+        if node in ctx.nodes
+    ]
+
+
+def _kept(ctx: Context, wish: ExtendedResourceWish, row: Served) -> Iterator[Finding]:
+    """A resource that shall stay with its device plugin."""
+    nodes = _wished_nodes(ctx, wish, row)
+    by_dra = [node for node in nodes if row.by_node.get(node) == "dra"]
+    lost = sorted({node for node in nodes if node not in row.by_node} | set(row.departed) - set(row.by_node))
+    parts = []
+    if by_dra:
+        parts.append(
+            tr("DRA serves it on {nodes} (DeviceClass {name})", nodes=names(by_dra), name=row.device_class)
+        )
+    if row.elsewhere:
+        parts.append(
+            tr("DeviceClass {name} has devices for it that belong to no single node", name=row.device_class)
+        )
+    if lost and "nodes" in ctx.snapshot.kinds_read:
+        parts.append(tr("nothing serves it on {nodes}", nodes=names(lost)))
+    wrong = bool(parts)
+    if row.device_class and not by_dra:
+        parts.append(
+            tr(
+                "DeviceClass {name} names it: DRA takes over on a node as soon as the device plugin is gone there",
+                name=row.device_class,
+            )
+        )
+    if not parts:
+        return
+    shown = [*by_dra, *lost]
+    yield finding(
+        OTHER_SOURCE,
+        tr(
+            "{resource} shall be served by its device plugin: {parts}",
+            resource=row.resource,
+            parts="; ".join(parts),
+        ),
+        component="extended resource",
+        instances=shown,
+        name=row.resource,
+        severity="warning" if wrong else "info",
+        evidence=_seen(ctx, row, shown or row.by_node),
+    )
+
+
+def _to_move(ctx: Context, wish: ExtendedResourceWish, row: Served) -> Iterator[Finding]:
+    """A resource that DRA shall serve and can, and that a device plugin still serves, or nothing."""
+    nodes = _wished_nodes(ctx, wish, row)
+    plugin = [node for node in nodes if row.by_node.get(node) in {"device-plugin", "both"}]
+    if plugin:
+        yield finding(
+            OTHER_SOURCE,
+            tr(
+                "{resource} shall be served by DRA: a device plugin still serves it on {nodes}; it can move",
+                resource=row.resource,
+                nodes=names(plugin),
+            ),
+            component="extended resource",
+            instances=plugin,
+            name=row.resource,
+            severity="info",
+            evidence=_seen(ctx, row, plugin),
+        )
+    elif not row.by_node and not row.elsewhere:
+        yield finding(
+            OTHER_SOURCE,
+            tr("{resource} shall be served by DRA: no node has a device of it", resource=row.resource),
+            component="extended resource",
+            name=row.resource,
+        )

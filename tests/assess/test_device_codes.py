@@ -84,6 +84,12 @@ def versions(one: str, other: str) -> Case:
     return on(pool("n1", attributes=attribute(one)), pool("n2", attributes=attribute(other)), two)
 
 
+def sourced(source: Any, *parts: Any, to: str = "1.37.2", **more: Any) -> Case:
+    """A profile that wants the resource from a source; no component's gates are seen."""
+    wish = ExtendedResourceWish(name=RESOURCE, source=source, device_class="" if source != "dra" else DRIVER)
+    return on(*parts, wanted=profile(to, extended_resources=(wish,)), **more)
+
+
 def speaking(image: str, tag: str, name: str = "dra.net") -> Case:
     """A cluster on 1.36 with the release of a driver."""
     found = driver(driver=name, version=tag, image=f"{image}:{tag}")
@@ -337,6 +343,14 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
             pool("n1"),
             wanted=profile(extended_resources=(ExtendedResourceWish(name=RESOURCE, device_class=DRIVER),)),
         ),
+    ),
+    "CG-EXT-009": (
+        lambda: sourced("device-plugin", node("n1"), pool("n1")),
+        lambda: sourced("device-plugin", node("n1", allocatable={RESOURCE: "2"}), device_classes=()),
+    ),
+    "CG-EXT-010": (
+        lambda: sourced("dra", node("n1", allocatable={RESOURCE: "2"}), pool("n1"), to="1.36.4"),
+        lambda: sourced("dra", node("n1", allocatable={RESOURCE: "2"}), pool("n1")),
     ),
     "CG-EXT-008": (lambda: pending(33), lambda: pending(32)),
     "CG-DRA-001": (

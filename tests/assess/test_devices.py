@@ -130,6 +130,54 @@ def test_what_stops_a_move(change: dict[str, object], why: str) -> None:
     assert any(why in text for text in found.why)
 
 
+def wished(source: Any, *parts: Any, nodes: str = "", **more: Any) -> list[Finding]:
+    wish = ExtendedResourceWish(name=RESOURCE, source=source, nodes=nodes)
+    snapshot = gpus(
+        *parts, components=(*control_plane("v1.37.2"), *(kubelet(n, gates={}) for n in ("n1", "n2"))), **more
+    )
+    return of(assess(snapshot, profile(extended_resources=(wish,)), kubedata.load()), "CG-EXT-009")
+
+
+PLUGGED = {"allocatable": {RESOURCE: "2"}}
+
+
+def test_a_resource_that_shall_stay_with_its_device_plugin() -> None:
+    # The plugin serves every node and no class names it: as wanted.
+    assert not wished("device-plugin", node("n1", **PLUGGED), node("n2", **PLUGGED), device_classes=())
+    # A class that names it waits for the plugin to go: worth a word, no fault yet.
+    named = wished("device-plugin", node("n1", **PLUGGED), node("n2", **PLUGGED), pool("n1"))
+    assert [item.severity for item in named] == ["info"]
+    assert "DRA takes over on a node as soon as the device plugin is gone" in named[0].message
+    # The plugin went from one node, and DRA serves it there.
+    moved = wished(
+        "device-plugin", node("n1", allocatable={RESOURCE: "0"}), node("n2", **PLUGGED), pool("n1")
+    )
+    assert [(item.severity, item.subject.instances) for item in moved] == [("warning", ("n1",))]
+    assert f"DRA serves it on n1 (DeviceClass {DRIVER})" in moved[0].message
+    # Or nothing does.
+    gone = wished(
+        "device-plugin", node("n1", allocatable={RESOURCE: "0"}), node("n2", **PLUGGED), device_classes=()
+    )
+    assert [(item.severity, item.subject.instances) for item in gone] == [("warning", ("n1",))]
+    assert "nothing serves it on n1" in gone[0].message
+    # Only the nodes that the profile names are judged.
+    labelled = node("n1", allocatable={RESOURCE: "2"}, labels={"pool": "a"})
+    assert not wished("device-plugin", labelled, node("n2"), nodes="pool=a", device_classes=())
+    assert wished(
+        "device-plugin", labelled, node("n2", labels={"pool": "a"}), nodes="pool=a", device_classes=()
+    )
+
+
+def test_a_resource_that_shall_be_served_by_dra_and_is_not_yet() -> None:
+    still = wished("dra", node("n1", **PLUGGED), pool("n1"))
+    assert [(item.severity, item.subject.instances) for item in still] == [("info", ("n1",))]
+    assert "it can move" in still[0].message
+    assert not wished("dra", node("n1"), pool("n1"))
+    nowhere = wished("dra", node("n1"))
+    assert [item.severity for item in nowhere] == ["warning"]
+    assert not wished("any", node("n1", **PLUGGED), pool("n1"))
+
+
 def test_a_class_made_later_takes_the_name() -> None:
     old, young = (
         gpu_class("old", created="2026-01-01T00:00:00Z"),
