@@ -16,6 +16,7 @@ from changegen.gates import (
     Alternative,
     GateProblem,
     GateSources,
+    StartStage,
     StartVerdict,
     effective,
     go_parse_bool,
@@ -74,6 +75,7 @@ ProblemKind = Literal[
     "only-all-false",
     "flow-control-off",
     "not-introduced",
+    "needed",
 ]
 
 
@@ -97,8 +99,10 @@ class RuntimeConfigVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Every fault, also those that are only seen once others are mended."""
     alternatives: tuple[Alternative, ...] = ()
     """The ways in which it can report the first faults; see `changegen.gates.Alternative`."""
-    validation: bool = False
-    """The faults are found when options are validated, together with those of `changegen.gates.start` at that stage."""
+    stage: StartStage = "starts"
+    """Where it stops; faults at `validation` are told together with those of `changegen.gates.start` at that stage."""
+    exit_code: int = 0
+    """Exit status where it stops: 1, or 2 for a panic."""
     served: frozenset[ApiResource] = frozenset()
     without_effect: tuple[str, ...] = ()
     """Keys, as written, that turn on what has no kind left: accepted, and nothing is served for them."""
@@ -236,11 +240,11 @@ def _judge(
                 problem = RuntimeConfigProblem(
                     kind="invalid-value", keys=(key,), message=f"invalid value {key}={overrides[key]}"
                 )
-                return _stopped([problem])
+                return _stopped([problem], "configuration")
             config.match(pattern, overrides[key] == "true")
     problems = _apply(config, minor, overrides, facts.groups, data)
     if problems:
-        return _stopped(_as_written(problems, names))
+        return _stopped(_as_written(problems, names), "configuration")
     emulated, _ = versions_in_force("kube-apiserver", version, sources)
     if sources.emulation_forward_compatible:
         _forward_compatible(config, facts.groups)
@@ -249,14 +253,42 @@ def _judge(
     served, problems = _served(
         config, facts.apis, effective("kube-apiserver", version, sources, data), emulated, sources
     )
-    if problems:
-        return _stopped(_as_written(problems, names))
+    # The storage of the core group comes first, the aggregated server last.
+    for (group_version, resource), message, code in _NEEDED:
+        if group_version != "v1" and problems:
+            return _stopped(_as_written(problems, names), "serving")
+        if not config.enabled(group_version, resource):
+            keys = [
+                key for key, value in overrides.items() if not _truth(value) and _means(key, group_version)
+            ]
+            fault = RuntimeConfigProblem(kind="needed", keys=tuple(keys), message=message)
+            return _stopped(_as_written([fault], names), "serving", code)
     without = tuple(
         names[key]
         for key, text in overrides.items()
         if key not in _MATCHERS and _truth(text) and not any(_covers(key, resource) for resource in served)
     )
     return RuntimeConfigVerdict(starts=True, served=frozenset(served), without_effect=without)
+
+
+_NEEDED = (
+    # pkg/registry/core/rest/storage_core.go takes the storage of Secrets for granted.
+    (("v1", "secrets"), "panic: interface conversion: interface is nil, not rest.Getter", 2),
+    # kube-aggregator pkg/apiserver/apiserver.go
+    (
+        ("apiregistration.k8s.io/v1", "apiservices"),
+        "API group/version apiregistration.k8s.io/v1 must be enabled",
+        1,
+    ),
+)
+"""Resources without which kube-apiserver stops: what it says, and its exit status."""
+
+
+def _means(key: str, group_version: str) -> bool:
+    """Whether an entry can turn off something of a version."""
+    if key in _MATCHERS:
+        return _MATCHERS[key].search(group_version.rpartition("/")[2]) is not None
+    return f"{key.removeprefix('/')}/".startswith(f"{group_version}/")
 
 
 def _as_written(problems: list[RuntimeConfigProblem], names: Mapping[str, str]) -> list[RuntimeConfigProblem]:
@@ -275,10 +307,18 @@ def _covers(key: str, resource: ApiResource) -> bool:
     return [resource.group, resource.version, resource.resource][: len(parts)] == parts
 
 
-def _stopped(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
+def _stopped(
+    problems: list[RuntimeConfigProblem], stage: StartStage, exit_code: int = 1
+) -> RuntimeConfigVerdict:
     # Keys are a map: where the first fault ends the walk, any of them can be the first.
     alternative = Alternative(one_of=frozenset(problem.message for problem in problems))
-    return RuntimeConfigVerdict(starts=False, problems=tuple(problems), alternatives=(alternative,))
+    return RuntimeConfigVerdict(
+        starts=False,
+        stage=stage,
+        exit_code=exit_code,
+        problems=tuple(problems),
+        alternatives=(alternative,),
+    )
 
 
 def _invalid(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
@@ -289,7 +329,8 @@ def _invalid(problems: list[RuntimeConfigProblem]) -> RuntimeConfigVerdict:
         starts=False,
         problems=tuple(problems),
         alternatives=(Alternative(every=others, one_of=shapes),),
-        validation=True,
+        stage="validation",
+        exit_code=1,
     )
 
 
@@ -339,7 +380,7 @@ def start_apiserver(
     problems = (*gates.problems, *found)
     if gates.starts is False:
         alternatives = gates.alternatives
-        if gates.stage == "validation" and apis.validation:
+        if gates.stage == apis.stage == "validation":
             # Validation tells the faults of both.
             alternatives = tuple(
                 Alternative(every=mine.every | other.every, one_of=mine.one_of | other.one_of)
@@ -349,8 +390,8 @@ def start_apiserver(
         return msgspec.structs.replace(gates, problems=problems, alternatives=alternatives)
     return StartVerdict(
         starts=False,
-        stage="validation",
-        exit_code=1,
+        stage=apis.stage,
+        exit_code=apis.exit_code,
         problems=problems,
         alternatives=apis.alternatives,
         warnings=gates.warnings,

@@ -611,7 +611,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
         return rest - self.one_of <= self.some
 
 
-StartStage = Literal["starts", "command line", "gates", "validation"]
+StartStage = Literal["starts", "command line", "gates", "validation", "configuration", "serving"]
 
 
 class StartVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -621,7 +621,8 @@ class StartVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """None: this data cannot tell, and `reason` says why."""
     reason: str = ""
     stage: StartStage = "starts"
-    """Where it stops: reading its command line, setting gates, or validating what is set."""
+    """Where it stops: reading its command line, setting gates, validating what is set, or (kube-apiserver) merging
+    --runtime-config with its defaults, or building what it serves, when it has its storage."""
     exit_code: int = 0
     """Exit status where it stops: 1, or 2 for the kubelet's panic on the gates of its file."""
     prefix: str = ""

@@ -14,22 +14,26 @@ import re
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
+from typing import Self
 
 import yaml
 
 from changegen.apis import start_apiserver
-from changegen.gates import COMPONENTS, REGISTRY_COMPONENTS, GateSources, StartVerdict, start
+from changegen.gates import COMPONENTS, REGISTRY_COMPONENTS, GateSources, StartVerdict, spec_at, start
 from changegen.kubedata import KubernetesData, load
-from changegen.versions import minor_of
+from changegen.versions import minor_key, minor_of
 from tests.controlplane import build
-from tests.controlplane.process import free_port
+from tests.controlplane.process import ComponentError, Process, free_port
 
 _FAILED = re.compile(r'"command failed" err="((?:[^"\\]|\\.)*)"')
 _STARTED_FOR = 30
+_SERVES_IN = 60
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Case:
     version: str
     sources: GateSources
     runtime_config: tuple[str, ...] = ()
+    priority_and_fairness: bool = True
+    serves: bool = False
+    """kube-apiserver only: it runs with a real etcd until it serves, since it installs its APIs that late."""
 
     def argv(self, folder: Path) -> list[str]:
         """The flags of this case; configuration files are written into ``folder``."""
@@ -47,6 +54,8 @@ class Case:
         argv += [f"--emulated-version={value}" for value in self.sources.emulated]
         argv += [f"--min-compatibility-version={value}" for value in self.sources.min_compat]
         argv += [f"--runtime-config={value}" for value in self.runtime_config]
+        if not self.priority_and_fairness:
+            argv.append("--enable-priority-and-fairness=false")
         if self.sources.emulation_forward_compatible:
             argv.append("--emulation-forward-compatible")
         if self.sources.runtime_config_emulation_forward_compatible:
@@ -90,8 +99,9 @@ class Wrong:
 class Report:
     """How many cases were tried, and those that were wrong."""
 
-    tried: int = 0
-    refused: int = 0
+    tried: Counter[str] = field(default_factory=Counter)
+    """By component."""
+    refused: Counter[str] = field(default_factory=Counter)
     wrong: list[Wrong] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
@@ -99,6 +109,12 @@ class Report:
         self.tried += other.tried
         self.refused += other.refused
         self.wrong += other.wrong
+
+    def lines(self) -> Iterator[str]:
+        """The numbers of each component."""
+        wrong = Counter(item.case.component for item in self.wrong)
+        for name, tried in sorted(self.tried.items()):
+            yield f"{name}: {tried} tried, {self.refused[name]} refused by it, {wrong[name]} wrong"
 
 
 class Oracle:
@@ -133,6 +149,56 @@ class Oracle:
             "kube-proxy": ["--oom-score-adj=5000"],
         }
         self._baseline: dict[tuple[str, bool], str] = {}
+        self._etcd: tuple[Process, str] | None = None
+        self._starting = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._etcd is not None:
+            self._etcd[0].stop()
+
+    def etcd(self) -> str:
+        """The URL of an etcd of this release; it ends with the oracle."""
+        with self._starting:
+            if self._etcd is None:
+                self._etcd = self._start_etcd()
+            return self._etcd[1]
+
+    def _start_etcd(self) -> tuple[Process, str]:
+        url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        flags = {
+            "data-dir": str(self.folder / "etcd"),
+            "listen-client-urls": url,
+            "advertise-client-urls": url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "unsafe-no-fsync": "true",
+        }
+        command = [str(self.programs / "etcd"), *(f"--{name}={value}" for name, value in flags.items())]
+        process = Process("etcd", command, self.folder / "etcd.log")
+        process.wait_until(lambda: "ready to serve client requests" in process.log_tail(200))
+        return process, url
+
+    def serving(self, case: Case) -> tuple[int, str]:
+        """Exit code and last error of a kube-apiserver with storage; (0, "serves") for one that was ended when it served."""
+        flags = [flag for flag in self.stops["kube-apiserver"] if "encryption" not in flag]
+        own = f"--etcd-prefix=/{free_port()}"
+        with tempfile.TemporaryDirectory(dir=self.folder) as temporary:
+            command = [str(self.programs / "kube-apiserver"), *flags, own, f"--etcd-servers={self.etcd()}"]
+            command += [f"--secure-port={free_port()}", *case.argv(Path(temporary))]
+            process = Process("kube-apiserver", command, Path(temporary) / "log")
+            try:
+                process.wait_until(lambda: "Serving securely on" in process.log_tail(400), _SERVES_IN)
+            except ComponentError as error:
+                if error.exit_code is None:
+                    return -1, "does not serve"
+                return error.exit_code, last_error(process.log_tail(400))
+            finally:
+                process.stop(0)
+        return 0, "serves"
 
     def error(self, case: Case) -> tuple[int, str]:
         """Exit code and last error of a started process; exit code -1 for one that had to be killed."""
@@ -165,9 +231,17 @@ class Oracle:
 
     def check(self, case: Case) -> Wrong | None:
         """Start the component and compare; None where changegen is right."""
+        verdict = self.verdict(case)
+        if case.serves or verdict.stage == "serving":
+            code, text = self.serving(case)
+            if code == 0 and verdict.starts:
+                return None
+            if code == verdict.exit_code and code > 0 and explained(text, "", verdict):
+                return None
+            expected = "serves" if verdict.starts else f"stops: {verdict.messages}"
+            return Wrong(case, expected, f"exit {code}: {text}")
         baseline = self.baseline(case.component, case.sources.file is not None)
         code, text = self.error(case)
-        verdict = self.verdict(case)
         accepted = text == baseline
         if accepted or verdict.starts:
             expected = "starts" if verdict.starts else f"stops: {verdict.messages}"
@@ -187,7 +261,13 @@ class Oracle:
     def verdict(self, case: Case) -> StartVerdict:
         """What changegen says."""
         if case.component == "kube-apiserver":
-            return start_apiserver(case.version, case.sources, case.runtime_config, self.data)
+            return start_apiserver(
+                case.version,
+                case.sources,
+                case.runtime_config,
+                self.data,
+                priority_and_fairness=case.priority_and_fairness,
+            )
         return start(case.component, case.version, case.sources, self.data)
 
     def run(self, cases: Iterable[Case], jobs: int = 2) -> Report:
@@ -199,8 +279,8 @@ class Oracle:
         with ThreadPoolExecutor(jobs) as pool:
             listed = list(cases)
             for case, wrong in zip(listed, pool.map(self.check, listed), strict=True):
-                report.tried += 1
-                report.refused += self.verdict(case).starts is False
+                report.tried[case.component] += 1
+                report.refused[case.component] += self.verdict(case).starts is False
                 if wrong is not None:
                     report.wrong.append(wrong)
         return report
@@ -293,6 +373,43 @@ _ODD_ITEMS = (
     "kube:AllAlpha=false",
     "a=b=c",
 )
+
+
+def late_faults(version: str, data: KubernetesData | None = None) -> Iterator[Case]:
+    """What kube-apiserver only finds when it has its storage: APIs that it needs, and those newer than it emulates."""
+    known = data or load()
+    minor = minor_of(version) or version
+    for off in (
+        "v1=false",
+        "api/v1/pods=0",
+        "v1=true",
+        "apps/v1=false",
+        "apiregistration.k8s.io/v1=false",
+        "apiregistration.k8s.io/v1/apiservices=F",
+        "api/ga=false,v1",
+        "api/all=false,apps/v1=true",
+        "api/all=false,v1=true,apiregistration.k8s.io/v1=true",
+    ):
+        yield Case("kube-apiserver", version, GateSources(), (off,), priority_and_fairness=False, serves=True)
+    number = int(minor.split(".")[1])
+    for emulated in (f"1.{number - back}" for back in (1, 2, 3)):
+        keys = {
+            key: api.gates
+            for api in known.apis(minor)
+            if api.served and api.resource and minor_key(api.introduced or "1.0") > minor_key(emulated)
+            for key in (api.group_version, f"{api.group_version}/{api.resource}")
+        }
+        for key, gates in sorted(keys.items()):
+            names = [name for name in gates if spec_at(known.gates(minor)[name], minor_key(emulated))]
+            needs = sorted({*names, *(dep for name in names for dep in known.gates(minor)[name].depends)})
+            for forward, named in ((False, False), (False, True), (True, False)):
+                sources = GateSources(
+                    flags=(",".join(f"{name}=true" for name in needs),) if needs else (),
+                    emulated=(emulated,),
+                    emulation_forward_compatible=forward,
+                    runtime_config_emulation_forward_compatible=named,
+                )
+                yield Case("kube-apiserver", version, sources, (f"{key}=true",), serves=True)
 
 
 def random_case(draw: random.Random, version: str, data: KubernetesData) -> Case:
@@ -428,6 +545,9 @@ def _random_runtime_config(draw: random.Random, minor: str, data: KubernetesData
     return (",".join(items),)
 
 
+PARTS = ("single", "combinations", "late")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """``python -m tests.controlplane oracle``: everything, with the numbers tried and wrong; 1 where any is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.controlplane oracle", description=__doc__)
@@ -439,25 +559,37 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--combinations-only", action="store_true", help="leave the single gates out")
+    parser.add_argument(
+        "--part",
+        action="append",
+        choices=PARTS,
+        help="some of it: single gates, combinations, or what kube-apiserver finds late (default: all)",
+    )
+    parser.add_argument("--component", action="append", choices=COMPONENTS, help="(default: all)")
     options = parser.parse_args(arguments)
     total = Report()
     for version in options.version or build.cluster_versions():
         build.build(version)
-        with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
-            oracle = Oracle(version, Path(folder))
-            parts = {} if options.combinations_only else {"single gates": single_gates(version)}
-            parts["combinations"] = combinations(version, options.combinations, options.seed)
+        with (
+            tempfile.TemporaryDirectory(prefix="oracle-") as folder,
+            Oracle(version, Path(folder)) as oracle,
+        ):
+            parts = {
+                "single": single_gates(version),
+                "combinations": combinations(version, options.combinations, options.seed),
+                "late": late_faults(version),
+            }
             for name, cases in parts.items():
+                if options.part and name not in options.part:
+                    continue
                 began = time.monotonic()
-                report = oracle.run(cases, options.jobs)
+                wanted = (case for case in cases if case.component in (options.component or COMPONENTS))
+                report = oracle.run(wanted, options.jobs)
                 total.add(report)
-                print(
-                    f"{version}, {name}: {report.tried} tried, {report.refused} refused by the component, "
-                    f"{len(report.wrong)} wrong ({time.monotonic() - began:.0f} s)",
-                    flush=True,
-                )
+                print(f"{version}, {name} ({time.monotonic() - began:.0f} s)")
+                for line in report.lines():
+                    print(f"  {line}", flush=True)
     for wrong in total.wrong:
         print(wrong)
-    print(f"{total.tried} tried, {len(total.wrong)} wrong")
+    print(f"{total.tried.total()} tried, {len(total.wrong)} wrong")
     return 1 if total.wrong else 0

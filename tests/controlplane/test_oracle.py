@@ -36,17 +36,31 @@ def test_single_gates(version: str, tmp_path: Path) -> None:
     # Another part of the gates for each version; the whole is `make oracle`.
     cases = list(oracle.single_gates(version))[VERSIONS.index(version) :: 23]
     report = oracle.Oracle(version, tmp_path).run(cases)
-    assert report.tried > 100
-    assert 0 < report.refused < report.tried
+    assert report.tried.total() > 100
+    assert 0 < report.refused.total() < report.tried.total()
     assert report.wrong == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_combinations(version: str, tmp_path: Path) -> None:
     need(version)
-    report = oracle.Oracle(version, tmp_path).run(oracle.combinations(version, 120, seed=20))
-    assert report.tried == 120
-    assert 30 < report.refused < 110
+    with oracle.Oracle(version, tmp_path) as asked:
+        report = asked.run(oracle.combinations(version, 120, seed=20))
+    assert report.tried.total() == 120
+    assert 30 < report.refused.total() < 110
+    assert report.wrong == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_late_faults(version: str, tmp_path: Path) -> None:
+    need(version)
+    cases = list(oracle.late_faults(version))
+    # All that need no emulation, and another part of the rest for each version.
+    plain = [case for case in cases if not case.sources.emulated]
+    rest = [case for case in cases if case.sources.emulated][VERSIONS.index(version) :: 11]
+    with oracle.Oracle(version, tmp_path) as asked:
+        report = asked.run([*plain, *rest])
+    assert 0 < report.refused.total() < report.tried.total()
     assert report.wrong == []
 
 
