@@ -465,15 +465,19 @@ def layers(checks: Sequence[Check], results: Sequence[CheckResult] = ()) -> list
             title=layer_title(layer),
             proves=layer_proves(layer),
             rows=tuple((c, by_id.get(c.id)) for c in checks if c.layer == layer),
-            commands="\n".join(
-                f"# {c.id} {esc.one_line(c.title)}\n{c.command}"
-                for c in checks
-                if c.layer == layer and c.command
-            ),
+            commands="\n".join(_with_comment(c) for c in checks if c.layer == layer and c.command),
         )
         for layer in LAYERS
         if any(c.layer == layer for c in checks)
     ]
+
+
+def _with_comment(check: Check) -> str:
+    """Return a check's command after comments that say what it is and how its output is read."""
+    lines = [f"# {check.id} {esc.one_line(check.title)}"]
+    if check.reads_as:
+        lines.append(f"#   {esc.one_line(check.reads_as)}")
+    return "\n".join([*lines, check.command])
 
 
 def open_findings(findings: Iterable[Finding]) -> list[Finding]:
