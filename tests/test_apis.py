@@ -173,8 +173,33 @@ def test_without_priority_and_fairness_its_api_may_be_off() -> None:
 def test_old_spellings_of_the_core_group(key: str) -> None:
     assert runtime_config(NEWEST, [f"{key}=true,api/legacy=x"]).served == served_apis(NEWEST)
     off = runtime_config(NEWEST, [f"{key}=false"])
-    assert off.starts
-    assert not any(item.group == "" for item in off.served)
+    assert off.explains({"panic: interface conversion: interface is nil, not rest.Getter"})
+    assert (off.stage, off.exit_code) == ("serving", 2)
+    assert off.problems[0].keys == (key,)
+
+
+def test_kube_apiserver_needs_its_aggregated_server_too() -> None:
+    words = "API group/version apiregistration.k8s.io/v1 must be enabled"
+    for entry in ("apiregistration.k8s.io/v1=false", "apiregistration.k8s.io/v1/apiservices=0"):
+        verdict = start_apiserver(NEWEST, GateSources(), [entry])
+        assert verdict.explains({words})
+        assert (verdict.stage, verdict.exit_code) == ("serving", 1)
+    some = ["api/all=false,v1=true"]
+    assert runtime_config(NEWEST, some, priority_and_fairness=False).explains({words})
+    assert runtime_config(
+        NEWEST, [*some, "apiregistration.k8s.io/v1=true"], priority_and_fairness=False
+    ).starts
+
+
+def test_faults_behind_the_first_ones_are_known() -> None:
+    verdict = runtime_config(NEWEST, ["foo/v1,apps/v9,batch/v1=maybe", "apiregistration.k8s.io/v1=false"])
+    assert verdict.explains({"unknown api groups foo/v1"})
+    assert [problem.kind for problem in verdict.problems] == [
+        "unknown-group",
+        "unknown-version",
+        "invalid-value",
+        "needed",
+    ]
 
 
 def test_emulation_decides_what_is_there_yet() -> None:

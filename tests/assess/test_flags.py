@@ -104,7 +104,7 @@ def test_an_api_newer_than_the_emulated_version_is_refused_after_the_upgrade() -
 
 
 def test_priority_and_fairness_that_is_off_needs_no_api() -> None:
-    entry = "api/all=false,apps/v1=true"
+    entry = "api/all=false,v1=true,apiregistration.k8s.io/v1=true"
     assert of(run(cluster(pod(runtime_config=(entry,)))), "CG-FLAG-010")
     off = ConfigFact(name="enable-priority-and-fairness", values=("false",))
     server = with_fields(pod(runtime_config=(entry,)), flags=(off,))
