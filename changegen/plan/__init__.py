@@ -90,7 +90,7 @@ def _make(
     checks = make_checks(scene, assessment.findings)
     backs = make_rollback(scene, steps)
     attach(steps, checks)
-    complete(steps, checks, backs)
+    complete(steps, backs)
     plan = number(steps, checks, backs, assessment.findings)
     forks = make_forks(scene, steps, backs, plan.ids)
     risk = risk_of(assessment, plan.steps, plan.rollback)

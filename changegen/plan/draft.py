@@ -215,18 +215,15 @@ def number(
     )
 
 
-def complete(steps: Sequence[StepDraft], checks: Sequence[CheckDraft], backs: Sequence[BackDraft]) -> None:
-    """Give every step that writes a check and a way back: the API server's readiness, and that of its phase."""
-    proofs = {check.key for check in checks}
+def complete(steps: Sequence[StepDraft], backs: Sequence[BackDraft]) -> None:
+    """Give every step that writes a way back: that of its phase. Its proof is what it says under "go on when"."""
     ways = {back.key for back in backs}
     undone = {key for back in backs for key in back.needs}
     of_phase = {"nodes": "back:kubelet", "drivers": "back:addons", "after": "back:addons"}
     for step in steps:
         if not any(item.runs == "write" for item in step.commands):
             continue
-        if not proofs & set(step.checks):
-            step.checks.append("check:readyz")
-        if step.key not in undone and not ways & set(step.rollback):
+        if not {step.key, *step.also} & undone and not ways & set(step.rollback):
             found = next(
                 (key for key in (of_phase.get(step.phase, ""), "back:control-plane") if key in ways), None
             )

@@ -14,6 +14,7 @@ PLACES: dict[str, Callable[[], str]] = {
     "any machine with az": lambda: tr("any machine with az"),
     "any machine with gcloud": lambda: tr("any machine with gcloud"),
     "any machine with oc": lambda: tr("any machine with oc"),
+    "the machine that keeps the backups": lambda: tr("the machine that keeps the backups"),
     "the machine with kops": lambda: tr("the machine with kops"),
     "the machine with minikube": lambda: tr("the machine with minikube"),
     "the machine with talosctl": lambda: tr("the machine with talosctl"),

@@ -588,9 +588,14 @@ class Scene:
         )
 
     @cached_property
+    def capacity(self) -> tuple[CapacityRow, ...]:
+        """What is left with one node out, a row for each node and resource."""
+        return capacity_rows(self.context)
+
+    @cached_property
     def _capacity(self) -> dict[str, list[CapacityRow]]:
         found: dict[str, list[CapacityRow]] = {}
-        for row in capacity_rows(self.context):
+        for row in self.capacity:
             found.setdefault(row.node, []).append(row)
         return found
 

@@ -34,7 +34,7 @@ def make_steps(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
         if hop.drain:
             steps += nodes(scene, hop)
     steps += drivers(scene, findings)
-    steps += after(scene, hops[-1] if hops else None)
+    steps += after(scene, findings, hops[-1] if hops else None)
     _resolve_blockers(steps, findings)
     _link(steps, findings)
     explain_variables(scene, steps)
@@ -44,7 +44,8 @@ def make_steps(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
 _AREAS = {
     "READ": ("keep",),
     "RUN": ("keep",),
-    "ETCD": ("etcd-health", "etcd-snapshot"),
+    "DRIFT": ("drift",),
+    "ETCD": ("etcd-snapshot", "etcd-health"),
     "LEFT": ("addons",),
     "PART": ("parts",),
     "NODE": ("parts",),
@@ -53,26 +54,29 @@ _AREAS = {
 
 
 def _link(steps: list[StepDraft], findings: Sequence[Finding]) -> None:
-    """Name in a step the findings that it answers, where no step does yet."""
+    """Name in a step the findings that it answers, where no step does yet and the step speaks of them."""
     named = {finding for step in steps for finding in step.findings}
-    by_key = {step.key: step for step in steps}
-    control = {
-        step.nodes[0]: step for step in steps if step.phase == "control-plane" and len(step.nodes) == 1
-    }
+    by_key = {key: step for step in steps for key in (step.key, *step.also)}
     for item in findings:
         if item.id in named:
             continue
         area = item.code.split("-")[1]
         found = next((by_key[key] for key in _AREAS.get(area, ()) if key in by_key), None)
-        if found is None and area == "DRIFT":
-            nodes = [
-                step
-                for node, step in control.items()
-                if any(i.endswith(f"-{node}") for i in item.subject.instances)
-            ]
-            found = nodes[-1] if nodes else None
         if found is not None:
+            if not speaks_of(found, item):
+                found.notes.append(item.message)
             found.findings.append(item.id)
+
+
+def speaks_of(step: StepDraft, item: Finding) -> bool:
+    """Whether the step's words or commands name what a finding is about."""
+    text = "\n".join(
+        (step.title, step.why, step.go_on, step.stop, *step.notes, *(c.text for c in step.commands))
+    )
+    subject = item.subject
+    if subject.name and subject.name in text:
+        return True
+    return not subject.name and subject.component in text
 
 
 def _resolve_blockers(steps: list[StepDraft], findings: Sequence[Finding]) -> None:

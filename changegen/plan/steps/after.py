@@ -1,4 +1,4 @@
-"""Steps of the DRA drivers and after the change: add-ons, Pods without a controller, caches, the closing report."""
+"""Steps of the DRA drivers and after the change: add-ons, caches, what was only for the change, the closing report."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from changegen.i18n import tr
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.saved import pod_file
 from changegen.plan.scene import HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
     KUBECTL,
     MOST_SINGLE,
     command,
     driver_target,
-    names,
 )
+from changegen.plan.steps.drift import served_again
+from changegen.plan.steps.owners import budgets_back
+from changegen.plan.steps.remedies import tidy
 from changegen.taint import blast_radius, rollout, rule_yaml
 
 
@@ -106,17 +107,91 @@ def drivers(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     return steps
 
 
-def after(scene: Scene, hop: HopPlan | None) -> list[StepDraft]:
+def after(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
     """The steps after the change, in order."""
     steps: list[StepDraft] = []
     if hop is not None:
-        steps += _addons(scene, hop)
-        steps += _bare(scene)
-        steps.append(_settle(scene, hop))
+        steps.append(_settled(scene, hop))
     steps += _migrations(scene)
     steps += _taints(scene)
+    if hop is not None:
+        steps += _temporary(scene, findings)
     steps.append(_close(scene))
     return steps
+
+
+def _settled(scene: Scene, hop: HopPlan) -> StepDraft:
+    """Add-ons, caches and nodes in one look, where there are add-ons to look at."""
+    settle = _settle(scene, hop)
+    found = _addons(scene, hop)
+    if not found:
+        return settle
+    step = found[0]
+    step.also = (settle.key,)
+    step.title = tr("Make sure that kube-proxy and CoreDNS followed, and look at the nodes")
+    step.commands = [*step.commands, *settle.commands]
+    step.go_on = f"{step.go_on} {settle.go_on}"
+    step.stop = tr("A rollout does not end: put the previous image back. A node stays cordoned or not Ready.")
+    step.checks = [*step.checks, *settle.checks]
+    step.notes = [*step.notes, *settle.notes]
+    return step
+
+
+def _temporary(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """What was only for the change goes, once nobody will go back; optional tidying beside it."""
+    budgets = budgets_back(scene)
+    served = served_again(scene)
+    optional = tidy(scene, findings)
+    if not budgets and not served:
+        return optional
+    notes = [tr("Not before it is decided that nobody will go back: the way back needs it as it is.")]
+    go_on = []
+    checks: list[str] = []
+    if budgets:
+        go_on.append(tr("Each budget has its limit of before."))
+        checks += [
+            f"check:budget:{budget.namespace}/{budget.name}"
+            for budget in scene.snapshot.disruption_budgets
+            if budget.disruptions_allowed == 0
+        ]
+        notes.append(tr("The owner puts the budget back."))
+    if served:
+        go_on.append(
+            tr(
+                "Each API server is ready at its own address, and kube-scheduler and kube-controller-manager run."
+            )
+        )
+        notes.append(
+            tr("The API that {step} turned on goes: schedulers of the target watch v1.", step="{{drift}}")
+        )
+    commands = [*budgets, *served]
+    for step in optional:
+        commands += step.commands
+        notes.append(
+            tr(
+                "Optional, the last commands: {title}.",
+                title=step.title.partition(": ")[2] or step.title,
+            )
+        )
+        notes += [step.why, *step.notes]
+        checks += step.checks
+    return [
+        StepDraft(
+            key="tidy:temporary",
+            also=("temporary", *(step.key for step in optional)),
+            phase="after",
+            title=tr("Take back what was only for the change"),
+            why="",
+            commands=commands,
+            minutes=5 + 5 * bool(served) + 5 * bool(optional),
+            go_on=" ".join(go_on),
+            stop=tr("Somebody may still go back."),
+            checks=checks,
+            rollback=["back:budgets"] if budgets else ["back:served"],
+            findings=[finding for step in optional for finding in step.findings],
+            notes=notes,
+        )
+    ]
 
 
 def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
@@ -187,42 +262,6 @@ def _addon_go_on(hop: HopPlan, *, kubeadm: bool) -> str:
     )
 
 
-def _bare(scene: Scene) -> list[StepDraft]:
-    pods = [pod for pod in scene.bare_pods if pod.node in scene.pending_nodes]
-    if not pods or scene.distribution.nodes == "by-control-plane":
-        return []
-    commands = [command(f"kubectl create -f {quoted(pod_file(pod))}", write=True) for pod in pods]
-    return [
-        StepDraft(
-            key="bare",
-            phase="after",
-            title=tr("Create again the Pods that have no controller"),
-            why=tr("Nothing else brings them back."),
-            commands=commands,
-            minutes=5,
-            go_on=tr("They run where they ran, or their owner does not want them any more."),
-            stop=tr("A claim of theirs is not allocated."),
-            checks=["check:waiting", "check:pending"],
-            rollback=["back:bare"],
-            notes=[
-                tr(
-                    "Better from their owner's own manifest: a saved Pod still holds what the cluster filled in."
-                ),
-                *(
-                    [
-                        tr(
-                            "{pods} were Pending before the change.",
-                            pods=names(f"{p.namespace}/{p.name}" for p in pods if p.phase == "Pending"),
-                        )
-                    ]
-                    if any(p.phase == "Pending" for p in pods)
-                    else []
-                ),
-            ],
-        )
-    ]
-
-
 def _settle(scene: Scene, hop: HopPlan) -> StepDraft:
     commands = [
         command(
@@ -250,7 +289,7 @@ def _settle(scene: Scene, hop: HopPlan) -> StepDraft:
         phase="after",
         title=tr("Clear kubectl's discovery caches and look at the nodes"),
         commands=commands,
-        minutes=5,
+        minutes=2,
         go_on=tr("Every node is Ready and schedulable but those that were not before."),
         stop=tr("A node stays cordoned or not Ready."),
         checks=["check:cordoned", "check:taints", "check:services-down"],
@@ -380,6 +419,14 @@ def _close(scene: Scene) -> StepDraft:
         minutes=max(5, scene.profile.minutes.check * 10),
         go_on=tr("Every check passes, and nothing is planned and not done."),
         stop=tr("A check fails: decide whether to mend or to go back before the window ends."),
-        checks=["check:mapped", "check:held", "check:unhealthy", "check:pending"],
-        notes=[tr("What is unknown does not pass: runtime checks need someone who looks.")],
+        checks=["check:mapped", "check:held", "check:waiting", "check:unhealthy", "check:pending"],
+        notes=[
+            tr("What is unknown does not pass: runtime checks need someone who looks."),
+            tr(
+                "ticket.json is this ticket as JSON, made with it and kept since its approval (changegen ticket … -o ticket.json, the same input, profile and fields): one made later has another digest."
+            ),
+            tr(
+                "Runtime checks are attested: changegen probe --ticket ticket.json -f evidence -o evidence.yaml makes the file to fill, verify takes it with --runtime-evidence evidence.yaml; or the ticked PDF with --ticked FILE --attested-by NAME."
+            ),
+        ],
     )

@@ -2,114 +2,208 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from changegen.i18n import tr
-from changegen.model.ticket import Finding
+from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.saved import config_map_file, pod_file, rule_file, saved_config_maps
-from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.saved import config_map_file, rule_file, saved_config_maps
+from changegen.plan.scene import CONTROL, HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
+    MOST_NAMED,
     command,
     dedupe,
     gathered,
-    names,
+    in_turn,
     other_parts,
+    package_notes,
     packages,
 )
-from changegen.plan.steps.remedies import remedies, stored_objects
-
-_PEOPLE = ("PDB", "CAP", "DRAIN", "WEBHOOK")
-"""Areas of findings that need a decision of the workload's owner before a drain."""
+from changegen.plan.steps.drift import drift
+from changegen.plan.steps.owners import people
+from changegen.plan.steps.remedies import gate_faults, remedies, stored_objects, without_gates
 
 
 def before(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
     """The steps before the window, in order; ``hop`` is the first one, None where no version changes."""
-    steps = [_keep(scene, hop)]
+    steps = [_keep(scene, hop, findings)]
+    steps += drift(scene, findings, hop)
     if hop is not None:
-        steps += _etcd_steps(scene, hop)
+        steps += _etcd_health(scene, hop)
         steps += _backups(scene, hop)
     steps += remedies(scene, findings)
     steps += stored_objects(scene, findings)
-    steps += _driver_owners(findings)
-    steps += _people(scene, findings, hop)
     steps += _parts(scene, findings)
+    steps += people(scene, findings, hop)
     if hop is not None:
-        steps += _prepare(scene, hop)
+        steps += _prepare(scene, hop, findings)
+        # Last of all: what is written after it is lost when it is restored.
+        steps += _etcd_snapshot(scene, hop)
     return steps
 
 
-def _keep(scene: Scene, hop: HopPlan | None) -> StepDraft:
+def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> StepDraft:
     release = scene.fields(hop)["release"] if hop is not None else "change"
     name = f"before-{release}.json.gz"
+    where = tr("any machine with changegen")
+    commands = [
+        command(f"TICKET_INPUT={quoted(scene.snapshot.source.description or 'INPUT')}", where=where),
+        command(f"changegen snapshot -o {quoted(name)}", where=where),
+        command(f'changegen diff "$TICKET_INPUT" {quoted(name)} --exit-code', where=where),
+    ]
+    notes = [
+        tr(
+            "TICKET_INPUT is the input that this ticket was made from, by its own name: put its path before it where it lies elsewhere. A ticket made from the live cluster holds its reading: keep one with changegen snapshot when the ticket is made."
+        )
+    ]
+    go_on = tr("Nothing differs between the ticket's reading and this one.")
+    running = [item for item in findings if item.code.split("-")[1] == "RUN"]
+    if running:
+        commands += [
+            command(f"kubectl --server={quoted(url)} get --raw /version")
+            for url in scene.apiserver_urls.values()
+        ]
+        commands.append(
+            command(
+                "kubectl -n kube-system get leases.coordination.k8s.io -o custom-columns=NAME:.metadata.name,HOLDER:.spec.holderIdentity,RENEWED:.spec.renewTime"
+            )
+        )
+        notes += [item.message for item in running if item.severity == "warning" or item.preexisting][:4]
+        if scene.apiserver_urls:
+            asked = ", ".join(f"{node} {url}" for node, url in scene.apiserver_urls.items())
+            notes.append(tr("Each kube-apiserver at its own address: {addresses}.", addresses=asked))
+        leaders = [item.subject.component for item in running if item.subject.name == "leader"]
+        if leaders:
+            notes.append(
+                tr(
+                    "Which instance leads {components} was not seen: its lease names the holder. The node of a leader goes last.",
+                    components=", ".join(dict.fromkeys(leaders)),
+                )
+            )
+        go_on += " " + tr(
+            "Each API server answers {version}, and every lease that is renewed belongs to an instance that is known.",
+            version=scene.today,
+        )
     return StepDraft(
         key="keep",
         phase="before",
-        title=tr("Read the cluster again and keep the snapshot with the ticket"),
+        title=tr("Read the cluster again, ask each API server itself, and keep the snapshot with the ticket")
+        if running
+        else tr("Read the cluster again and keep the snapshot with the ticket"),
         why=tr(
             "The plan is as true as the reading: what changed since then must be seen before the change starts."
         ),
-        commands=[
-            command(f"changegen snapshot -o {quoted(name)}", where=tr("any machine with changegen")),
-            command(
-                f'changegen diff "$TICKET_INPUT" {quoted(name)} --exit-code',
-                where=tr("any machine with changegen"),
-            ),
-        ],
+        commands=commands,
         minutes=2,
-        go_on=tr("Nothing differs between the ticket's reading and this one."),
+        go_on=go_on,
         stop=tr("Something differs that nobody can explain: make the ticket anew."),
-        notes=[tr("TICKET_INPUT is the input that this ticket was made from; the list of inputs names it.")],
+        notes=notes,
     )
 
 
-def _etcd_steps(scene: Scene, hop: HopPlan) -> list[StepDraft]:
-    dist, steps = scene.distribution, []
-    node = scene.members[0].node if scene.members else (scene.control_nodes[0] if scene.control_nodes else "")
+def _etcd_node(scene: Scene) -> str:
+    if scene.members:
+        return scene.members[0].node
+    return scene.control_nodes[0] if scene.control_nodes else ""
+
+
+def _etcd_health(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    dist = scene.distribution
+    node = _etcd_node(scene)
     health = dist.commands.get("etcd-health", ())
-    if health and node and (scene.members or dist.etcd == "os"):
-        steps.append(
-            StepDraft(
-                key="etcd-health",
-                phase="before",
-                title=tr("Check that every etcd member is healthy"),
-                why=tr("An upgrade takes one member out at a time: with another one ill the quorum goes."),
-                commands=list(scene.commands(health, hop, node)),
-                nodes=tuple(member.node for member in scene.members) or (node,),
-                minutes=2,
-                go_on=tr(
-                    "All members answer, one is leader, raft indexes are close, no alarm, the database is well below its quota."
-                ),
-                stop=tr("A member does not answer, or an alarm (NOSPACE, CORRUPT) is raised."),
-                checks=["check:running:etcd"],
-                notes=_etcd_notes(scene),
-            )
+    if not health or not node or not (scene.members or dist.etcd == "os"):
+        return []
+    tools = dist.commands.get("etcd-tools", ())
+    members = tuple(member.node for member in scene.members) or (node,)
+    commands = gathered([(name, scene.commands(tools, hop, name)) for name in members]) if tools else []
+    version = scene.members[0].version if scene.members else ""
+    notes = _etcd_notes(scene)
+    go_on = tr(
+        "All members answer, one is leader, raft indexes are close, no alarm, the database is well below its quota."
+    )
+    if tools:
+        notes.insert(
+            0,
+            tr(
+                "etcdctl and etcdutl are not on the machines of {distribution}: the commands copy them out of the etcd that runs there, to work while its Pod is stopped too. An image without etcdutl: take both from the release archive of etcd {version}, and check its SHA-256.",
+                distribution=dist.title or tr("the distribution"),
+                version=version,
+            ),
         )
+        go_on = (
+            tr("etcdctl and etcdutl print {version} on every node.", version=version.lstrip("v"))
+            + " "
+            + go_on
+        )
+    return [
+        StepDraft(
+            key="etcd-health",
+            phase="before",
+            title=tr("Put etcdctl and etcdutl on the nodes, and check that every etcd member is healthy")
+            if tools
+            else tr("Check that every etcd member is healthy"),
+            why=tr("An upgrade takes one member out at a time: with another one ill the quorum goes."),
+            commands=[*commands, *scene.commands(health, hop, node)],
+            nodes=members,
+            minutes=2 + (len(members) if tools else 0),
+            go_on=go_on,
+            stop=tr("A member does not answer, or an alarm (NOSPACE, CORRUPT) is raised."),
+            notes=notes,
+            rollback=["back:tools"] if tools else [],
+        )
+    ]
+
+
+def _etcd_snapshot(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+    dist = scene.distribution
+    node = _etcd_node(scene)
     save = dist.commands.get("etcd-snapshot", ())
     known = (
         bool(scene.members)
         or dist.etcd in ("bundled", "os")
         or (dist.name == "kubeadm" and not scene.external_etcd)
     )
+    steps: list[StepDraft] = []
     if save and node and known:
+        commands = list(scene.commands(save, hop, node))
+        copy = dist.commands.get("etcd-copy", ())
+        others = [member.node for member in scene.members if member.node != node]
+        if copy:
+            commands += scene.commands(copy, hop, node)
+            each = [
+                (name, scene.commands(dist.commands.get("etcd-copy-member", ()), hop, name))
+                for name in others
+            ]
+            commands += [item for _, made in each for item in made]
+        status = any("snapshot status" in item.text for item in save)
+        go_on = (
+            tr("The status shows a hash, a revision and a size that fits.")
+            if status
+            else tr("It has ended without an error.")
+        )
+        go_on += " " + (
+            tr(
+                "sha256sum says OK where the copy is kept, which is no node of the cluster, and on {nodes}.",
+                nodes=", ".join(others),
+            )
+            if copy and others
+            else tr("sha256sum says OK where the copy is kept, which is no node of the cluster.")
+            if copy
+            else tr("A copy with its checksum is not on a node of the cluster.")
+        )
+        go_on += " " + tr("It is not older than 15 minutes when {step} starts.", step="{{cp:first}}")
         steps.append(
             StepDraft(
                 key="etcd-snapshot",
                 phase="before",
-                title=tr("Take an etcd snapshot on {node} and copy it off the node", node=node),
+                title=tr("Last of all, take an etcd snapshot on {node} and copy it off the node", node=node),
                 why=tr("It is the last way back: everything written after it is lost when it is restored."),
-                commands=list(scene.commands(save, hop, node)),
+                commands=commands,
                 nodes=(node,),
                 minutes=scene.profile.minutes.etcd_snapshot,
-                go_on=tr(
-                    "The status shows a hash, a revision and a size that fits; a copy with its checksum is not on a node of the cluster."
-                )
-                if any("snapshot status" in item.text for item in save)
-                else tr(
-                    "It has ended without an error; a copy with its checksum is not on a node of the cluster."
-                ),
-                stop=tr("The snapshot fails, or its status cannot be read."),
-                checks=["check:readyz"],
+                go_on=go_on,
+                stop=tr("The snapshot fails, its status cannot be read, or a copy differs."),
                 rollback=["back:restore", "back:control-plane"],
                 notes=_snapshot_notes(scene),
             )
@@ -152,7 +246,7 @@ def _etcd_notes(scene: Scene) -> list[str]:
     if sizes:
         notes.append(tr("The database was {size} in this reading.", size=sizes[0]))
     fields = scene.etcd_fields(scene.members[0].node) if scene.members else {}
-    if fields.get("etcd_pod"):
+    if fields.get("etcd_pod") and not scene.distribution.commands.get("etcd-tools"):
         notes.append(
             tr(
                 "Where etcdctl is not on the node, the Pod has it: {command}",
@@ -216,7 +310,7 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 phase="before",
                 title=tr("Save what the provider says of the cluster")
                 if kept
-                else tr("Back up the control plane's configuration"),
+                else tr("Back up the control plane's configuration and the objects that the way back needs"),
                 why=tr("Nothing can be put back from it: it shows afterwards how the cluster was set up.")
                 if kept
                 else tr("The way back puts these files back; it cannot be made from the cluster afterwards."),
@@ -228,7 +322,6 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 else tr("The files are not empty and are kept with the ticket."),
                 stop=tr("A copy is missing."),
                 notes=notes,
-                checks=["check:readyz"],
                 rollback=[] if kept else ["back:control-plane", "back:etcd"],
             )
         )
@@ -250,109 +343,143 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                     f'kubectl --cache-dir="$(mktemp -d)" get devicetaintrules.resource.k8s.io {quoted(rule.name)} -o yaml > {quoted(rule_file(rule))}',
                 )
             )
-        steps.append(
-            StepDraft(
-                key="objects",
-                phase="before",
-                title=tr("Save the objects that the way back needs"),
-                why=tr("ConfigMaps, add-ons, DeviceClasses, claims and rules as they are today."),
-                commands=commands,
-                minutes=2,
-                go_on=tr("The files are not empty and are kept with the ticket."),
-                stop=tr("A command fails."),
-                rollback=["back:config"],
-                notes=[tr("The commands write files on the machine where they run, nothing in the cluster.")],
-            )
+        saved = StepDraft(
+            key="objects",
+            phase="before",
+            title=tr("Save the objects that the way back needs"),
+            why=tr("ConfigMaps, add-ons, DeviceClasses, claims and rules as they are today."),
+            commands=commands,
+            minutes=2,
+            go_on=tr("The files are not empty and are kept with the ticket."),
+            stop=tr("A command fails."),
+            rollback=["back:config"],
+            notes=[tr("kubectl writes files on the machine where it runs, nothing in the cluster.")],
         )
+        if steps:
+            _merge(steps[0], saved)
+        else:
+            steps.append(saved)
     return steps
 
 
-def _people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
-    """What the owners of workloads must decide before nodes are drained."""
-    if hop is None or (scene.distribution.nodes == "by-control-plane" and not scene.bare_pods):
-        concerned = []
-    else:
-        concerned = [
-            item for item in findings if item.code.split("-")[1] in _PEOPLE and item.severity != "info"
-        ]
-    drains = [scene.drain_of(name) for name in scene.pending_nodes] if hop is not None else []
-    budgets = sorted({budget for drain in drains for budget in drain.budgets})
-    bare = [pod for pod in scene.bare_pods if pod.node in {drain.node for drain in drains}]
-    if not concerned and not budgets and not bare:
+def _merge(step: StepDraft, other: StepDraft) -> None:
+    """One step of two that belong together: its own title and reason, the commands and proofs of both."""
+    step.also = (*step.also, other.key)
+    step.commands = [*step.commands, *other.commands]
+    step.minutes = (step.minutes or 0) + (other.minutes or 0)
+    if other.go_on not in step.go_on:
+        step.go_on = f"{step.go_on} {other.go_on}"
+    step.rollback = [*step.rollback, *other.rollback]
+    step.notes = [*step.notes, *other.notes]
+
+
+_PARTS = ("PART", "NODE")
+_DRIVERS = ("SLICE", "DRIVER", "RBAC", "CLAIM")
+
+
+def _parts(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """What only the owners of drivers and of other parts know, and what nobody's data says: support for the target."""
+    parts = {name: version for name, version in other_parts(scene).items() if scene.hops}
+    drivers = [i for i in findings if i.code.split("-")[1] in _DRIVERS and i.severity == "warning"]
+    others = [i for i in findings if i.code.split("-")[1] in _PARTS] if scene.hops else []
+    asked = [i for i in others if i.code != "CG-PART-001"]
+    if not parts and not drivers and not asked:
         return []
-    commands = []
-    notes = []
-    for budget in budgets:
-        namespace, name = budget.split("/", 1)
-        where = [drain.node for drain in drains if budget in drain.budgets]
+    commands: list[Command] = []
+    notes: list[str] = []
+    if drivers:
+        commands += [
+            command("kubectl get resourceslices.resource.k8s.io -o wide"),
+            command("kubectl get deviceclasses.resource.k8s.io,resourceclaims.resource.k8s.io -A"),
+        ]
+        notes += [item.message for item in drivers[:6]]
+        # The finding's own next command: the log of the driver's Pod on that node.
+        commands += [command(text) for item in drivers[:6] for text in _COMMAND.findall(item.advice)]
+    notes += [item.message for item in asked if item.code != "CG-NODE-006"]
+    if any(item.code == "CG-NODE-006" for item in asked):
+        made = _kernels(scene, next(item for item in asked if item.code == "CG-NODE-006"))
+        commands += made[0]
+        notes += made[1]
+    if any(item.subject.component == "kube-proxy" for item in asked):
         commands.append(
-            command(f"kubectl -n {quoted(namespace)} get poddisruptionbudget {quoted(name)} -o wide")
+            command("kubectl -n kube-system get configmap kube-proxy -o yaml | grep -nE '^ *mode:'")
         )
         notes.append(
-            tr(
-                "PodDisruptionBudget {budget} allows no disruption: the drain of {nodes} hangs until it does. Its owner scales up or relaxes it for the window; a drain with --disable-eviction would ignore it and is not planned.",
-                budget=budget,
-                nodes=names(where),
-            )
+            tr("An empty mode of kube-proxy means the default of the platform; write there what is meant.")
         )
-    # With its node's name in it the Pod would pass the scheduler by, and its claim would never be allocated.
-    kept = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
-    commands += [
-        command(
-            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {kept} > {quoted(pod_file(pod))}"
-        )
-        for pod in bare
-    ]
-    if bare:
+    if scene.simulated and len(scene.simulated) == len(scene.snapshot.nodes):
         notes.append(
             tr(
-                "Without a controller, and gone for good once deleted: {pods}. Their owner keeps the manifest and creates them again in {step}.",
-                pods=names(f"{pod.namespace}/{pod.name}" for pod in bare),
-                step="{{bare}}",
+                "Nodes look simulated (kubemark, fakeRuntime): their runtime, kernel and operating system say nothing of a machine."
             )
         )
+    if parts:
+        notes.append(
+            tr(
+                "Kubernetes' own data says nothing of them: {parts}.",
+                parts="; ".join(f"{k} {v}" for k, v in parts.items()),
+            )
+        )
+    go_on = []
+    if drivers:
+        go_on.append(tr("What is odd is explained or mended."))
+    if asked:
+        go_on.append(tr("Each point named here is settled."))
+    if parts:
+        go_on.append(tr("The release notes of each part name the target minor."))
+    stop = []
+    if drivers:
+        stop.append(tr("An owner says that it is a fault which this change can make worse."))
+    if parts or asked:
+        stop.append(
+            tr("A part does not support the target: upgrade that part first, for the version of today.")
+        )
+    title = (
+        tr("Ask the owners of the DRA drivers and of the other parts")
+        if drivers and (parts or asked)
+        else tr("Let the owners of the DRA drivers explain what is odd today")
+        if drivers
+        else tr("Look up whether the other parts support {version}", version=scene.target)
+    )
     return [
         StepDraft(
-            key="people",
+            key="parts",
+            also=("driver-owners",),
             phase="before",
-            title=tr("Settle with the owners what a drain will meet"),
-            why=tr("A drain asks for evictions and waits; the owners decide, not the one who drains."),
-            commands=commands,
-            minutes=15,
-            go_on=tr(
-                "Each budget named allows at least one disruption for the window, and each Pod without a controller may go."
-            ),
-            stop=tr(
-                "An owner does not agree: leave these nodes out, within the version skew that is allowed."
-            ),
-            findings=[item.id for item in concerned],
-            rollback=["back:budgets"] if budgets else (["back:bare"] if bare else []),
-            checks=[f"check:budget:{budget}" for budget in budgets],
+            title=title,
+            why=tr("After the change it would be taken for its effect.") if drivers else "",
+            commands=dedupe(commands),
+            minutes=15 * (bool(drivers) + bool(parts or asked)),
+            go_on=" ".join(go_on),
+            stop=" ".join(stop),
+            findings=[item.id for item in (*drivers, *others)],
             notes=notes,
         )
     ]
 
 
-def _parts(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
-    """Other parts that must support the target: nobody's data says whether they do."""
-    parts = other_parts(scene)
-    if not parts or not scene.hops:
-        return []
-    return [
-        StepDraft(
-            key="parts",
-            phase="before",
-            title=tr("Look up whether the other parts support {version}", version=scene.target),
-            why=tr(
-                "Kubernetes' own data says nothing of them: {parts}.",
-                parts="; ".join(f"{k} {v}" for k, v in parts.items()),
-            ),
-            minutes=15,
-            go_on=tr("The release notes of each name the target minor."),
-            stop=tr("One does not support it: upgrade that part first, for the version of today."),
-            findings=[item.id for item in findings if item.code.split("-")[1] in ("PART", "NODE")],
+_COMMAND = re.compile(r"`(kubectl [^`]+)`")
+"""A command within the advice of a finding."""
+
+
+def _kernels(scene: Scene, item: Finding) -> tuple[list[Command], list[str]]:
+    """A kernel that kubeadm's preflight refuses: look at the machine, and decide about the flag that goes on.
+
+    ``kubeadm upgrade apply`` and ``node`` run the check SystemVerification (cmd/kubeadm/app/preflight/checks.go,
+    RunUpgradeChecks), which takes the kernels of system-validators' list only.
+    """
+    if scene.distribution.name != "kubeadm":
+        return [], [item.message]
+    nodes = [name for name in scene.nodes if name in item.subject.instances] or list(scene.nodes)
+    notes = [
+        item.message
+        + " "
+        + tr(
+            "kubeadm upgrade stops there in its preflight (SystemVerification). Decide: another kernel first, or --ignore-preflight-errors=SystemVerification on every kubeadm upgrade apply and node of this plan; then nothing checks kernel and cgroups."
         )
     ]
+    where = in_turn(nodes) if len(nodes) <= MOST_NAMED else tr("each node")
+    return [command("uname -r", where=where)], notes
 
 
 def _serves_dra(scene: Scene) -> bool:
@@ -363,36 +490,12 @@ def _serves_dra(scene: Scene) -> bool:
     return any(api.group_version.startswith("resource.k8s.io/") for api in snapshot.apis)
 
 
-def _driver_owners(findings: Sequence[Finding]) -> list[StepDraft]:
-    """Questions on DRA drivers that only their owners can answer."""
-    areas = ("SLICE", "DRIVER", "RBAC", "CLAIM")
-    concerned = [item for item in findings if item.code.split("-")[1] in areas and item.severity == "warning"]
-    if not concerned:
-        return []
-    return [
-        StepDraft(
-            key="driver-owners",
-            phase="before",
-            title=tr("Let the owners of the DRA drivers explain what is odd today"),
-            why=tr("After the change it would be taken for its effect."),
-            commands=[
-                command("kubectl get resourceslices.resource.k8s.io -o wide"),
-                command("kubectl get deviceclasses.resource.k8s.io,resourceclaims.resource.k8s.io -A"),
-            ],
-            minutes=15,
-            go_on=tr("Each is explained or mended."),
-            stop=tr("A driver does not publish what it should."),
-            findings=[item.id for item in concerned],
-            notes=[item.message for item in concerned[:6]],
-        )
-    ]
-
-
-def _prepare(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+def _prepare(scene: Scene, hop: HopPlan, findings: Sequence[Finding]) -> list[StepDraft]:
+    """The new tool and images on the control plane, and the distribution's own check with it."""
     dist = scene.distribution
     first = scene.control_nodes[0] if scene.control_nodes else ""
     waiting = [node for node in scene.control_nodes if scene.state_of(node) == "todo"]
-    steps = []
+    steps: list[StepDraft] = []
     images = dist.commands.get("images", ())
     if images and waiting:
         commands = gathered(
@@ -401,7 +504,10 @@ def _prepare(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 for node in (waiting if "{node}" in images[0].where else waiting[:1])
             ]
         )
-        unknown = dist.packages and any(scene.family(node) == "other" for node in waiting)
+        notes = package_notes(scene, waiting)
+        go_on = tr("Every image of {version} is on the nodes.", version=hop.version)
+        if dist.packages:
+            go_on = tr("kubeadm version prints {version}.", version=hop.version) + " " + go_on
         steps.append(
             StepDraft(
                 key="images",
@@ -419,44 +525,77 @@ def _prepare(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 commands=dedupe(commands),
                 nodes=tuple(waiting),
                 minutes=5,
-                go_on=tr("Every image of {version} is on the nodes.", version=hop.version),
+                go_on=go_on,
                 stop=tr("An image cannot be fetched."),
-                checks=["check:readyz"],
-                rollback=["back:packages"],
-                notes=[
-                    tr("How kubeadm is installed on this operating system was not seen: as it is done there.")
-                ]
-                if unknown
-                else [],
-            )
-        )
-    plan = dist.commands.get("plan", ())
-    if plan and (first or dist.control_plane == "one-command"):
-        commands = list(scene.commands(plan, hop, first))
-        notes = []
-        if dist.name == "kubeadm":
-            notes.append(
-                tr(
-                    "kubeadm upgrade plan creates a Job (upgrade-health-check) and deletes it again: it is not read-only. It looks at no feature gate of a component."
-                )
-            )
-        steps.append(
-            StepDraft(
-                key="plan",
-                phase="before",
-                title=tr("Ask the distribution's own check"),
-                why=tr("What it refuses, it refuses at the change too."),
-                commands=commands,
-                nodes=(first,) if first else (),
-                minutes=5,
-                go_on=tr(
-                    "It offers {version} and names no manual step that is not in this ticket.",
-                    version=hop.version,
-                ),
-                stop=tr("It refuses the version, or its preflight fails."),
-                checks=["check:readyz"],
                 rollback=["back:packages"],
                 notes=notes,
             )
         )
+    plan = dist.commands.get("plan", ())
+    if plan and (first or dist.control_plane == "one-command"):
+        asked = _own_check(scene, hop, findings, list(scene.commands(plan, hop, first)), first)
+        if steps:
+            _merge(steps[0], asked)
+            steps[0].title = tr(
+                "Bring kubeadm and the images of {version} to the control plane, and ask its own check",
+                version=hop.version,
+            )
+            steps[0].stop = tr("An image cannot be fetched, it refuses the version, or its preflight fails.")
+        else:
+            steps.append(asked)
     return steps
+
+
+def _own_check(
+    scene: Scene, hop: HopPlan, findings: Sequence[Finding], commands: list[Command], node: str
+) -> StepDraft:
+    notes = []
+    go_on = tr(
+        "It offers {version} and names no manual step that is not in this ticket.", version=hop.version
+    )
+    if scene.distribution.name == "kubeadm":
+        notes.append(
+            tr(
+                "kubeadm upgrade plan creates a Job (upgrade-health-check) and deletes it again: it is not read-only. It looks at no feature gate of a component."
+            )
+        )
+        if any("upgrade diff" in item.text for item in commands):
+            go_on += " " + tr(
+                "The diff moves the images of kube-apiserver, kube-controller-manager and kube-scheduler to {version}; every other line of it is a flag that this ticket names.",
+                version=hop.version,
+            )
+            notes += _diff_notes(scene, findings)
+    return StepDraft(
+        key="plan",
+        phase="before",
+        title=tr("Ask the distribution's own check"),
+        why=tr("What it refuses, it refuses at the change too."),
+        commands=commands,
+        nodes=(node,) if node else (),
+        minutes=5,
+        go_on=go_on,
+        stop=tr("It refuses the version, or its preflight fails."),
+        rollback=["back:packages"],
+        notes=notes,
+    )
+
+
+def _diff_notes(scene: Scene, findings: Sequence[Finding]) -> list[str]:
+    """What ``kubeadm upgrade diff`` must show on this cluster: gates that differ between kubeadm-config and the manifests."""
+    config = next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
+    if config is None:
+        return []
+    refused = sorted({item.subject.name for item in gate_faults(findings)})
+    first = scene.control_nodes[0] if scene.control_nodes else ""
+    lines = []
+    for name, source in sorted(config.component_gates.items()):
+        if name not in CONTROL:
+            continue
+        wanted = ",".join(without_gates(value, refused) for value in source.flag_values)
+        for item in scene.instances(name):
+            have = ",".join(v for s in item.gate_sources[:1] for v in s.flag_values)
+            if item.node == first and have != wanted:
+                lines.append(f"{name}: {have or '-'} → {wanted or '-'}")
+    if not lines:
+        return [tr("On {node} the diff shows no change of --feature-gates.", node=first)]
+    return [tr("On {node} the diff shows --feature-gates of {lines}.", node=first, lines="; ".join(lines))]

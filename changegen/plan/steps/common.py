@@ -13,6 +13,7 @@ from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.versions import minor_of, parse_image
 
 KUBECTL = "any machine with kubectl"
+SSH = "the machine that keeps the backups"
 MOST_SINGLE = 12
 """Up to so many nodes, a step says of each what its drain meets; above it, only nodes that meet the same share a step."""
 
@@ -20,7 +21,7 @@ MOST_NAMED = 6
 """Up to so many nodes are named where a command runs; more stand in the step's notes."""
 
 KUBELET_SLICES_WAIT = 120
-"""Seconds that a driver gets to publish again after its node's kubelet started."""
+"""Seconds that a driver gets to publish again after its node's kubelet started: one time for steps and checks."""
 
 
 def command(text: str, *, where: str = KUBECTL, write: bool = False) -> Command:
@@ -36,7 +37,7 @@ def names(items: Iterable[str], most: int = 6) -> str:
 
 
 def in_turn(nodes: Sequence[str]) -> str:
-    """Where a command runs that is the same for several nodes."""
+    """Where a command runs that is the same for several nodes, one after the other."""
     if len(nodes) == 1:
         return nodes[0]
     if len(nodes) > MOST_NAMED:
@@ -108,6 +109,31 @@ def packages(scene: Scene, tool: str, hop: HopPlan, node: str) -> list[Command]:
     return list(scene.commands(families.get(scene.family(node), families.get("other", ())), hop, node))
 
 
+def package_notes(scene: Scene, nodes: Sequence[str]) -> list[str]:
+    """How packages come to these nodes, where the commands take something for granted."""
+    if not scene.distribution.packages:
+        return []
+    families = {scene.family(node) for node in nodes}
+    notes = []
+    if "debian" in families:
+        notes.append(
+            tr(
+                "apt: the file of the repository is found by its address (…:/stable:/v1.N/); apt-cache must print a line, else the mirror lacks the version. apt-mark holds the packages again, so that no routine update moves them."
+            )
+        )
+    if "redhat" in families:
+        notes.append(
+            tr(
+                "dnf: the repository file excludes these packages from routine updates; --disableexcludes lifts that for one command."
+            )
+        )
+    if "other" in families:
+        notes.append(
+            tr("How kubeadm is installed on this operating system was not seen: as it is done there.")
+        )
+    return notes
+
+
 def other_parts(scene: Scene) -> dict[str, str]:
     """CNI, CSI, cloud controller, autoscaler, device plugins and runtimes with their versions as read."""
     found: dict[str, str] = {}
@@ -118,7 +144,8 @@ def other_parts(scene: Scene) -> dict[str, str]:
             {parse_image(image).tag or parse_image(image).digest or "?" for image in item.images.values()}
         )
         found[f"{item.addon} ({item.namespace}/{item.name})"] = ", ".join(tags)
-    runtimes = sorted({node.container_runtime for node in scene.snapshot.nodes if node.container_runtime})
+    real = [node for node in scene.snapshot.nodes if node.name not in scene.simulated]
+    runtimes = sorted({node.container_runtime for node in real if node.container_runtime})
     for runtime in runtimes:
         name, _, version = runtime.partition("://")
         count = sum(1 for node in scene.snapshot.nodes if node.container_runtime == runtime)

@@ -12,7 +12,8 @@ from changegen.plan.steps.common import (
     last_member_step,
     packages,
 )
-from changegen.versions import minor_key, minor_of, try_version
+from changegen.plan.steps.drift import WATCHED, watched_rules
+from changegen.versions import minor_of, try_version
 
 
 def proof(scene: Scene, node: str) -> list[Command]:
@@ -43,7 +44,18 @@ def control_plane(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         state = scene.state_of(node) if first_hop else "todo"
         begin = not applied and apply_needed
         applied = True
-        steps.append(_control_node(scene, hop, node, state, begin=begin, last_member=node == final_member))
+        steps.append(
+            _control_node(
+                scene,
+                hop,
+                node,
+                state,
+                begin=begin,
+                last_member=node == final_member,
+                before=tuple(step.nodes[0] for step in steps),
+                last=node == todo[-1],
+            )
+        )
     return steps
 
 
@@ -62,9 +74,18 @@ def cp_key(hop: HopPlan, node: str) -> str:
 
 
 def _control_node(
-    scene: Scene, hop: HopPlan, node: str, state: str, *, begin: bool, last_member: bool
+    scene: Scene,
+    hop: HopPlan,
+    node: str,
+    state: str,
+    *,
+    begin: bool,
+    last_member: bool,
+    before: tuple[str, ...],
+    last: bool,
 ) -> StepDraft:
-    dist = scene.distribution
+    """One node; ``before`` are those whose steps come before it: what holds for each is said with the first."""
+    dist, first = scene.distribution, not before
     member = any(item.node == node for item in scene.members)
     kubeadm = dist.name == "kubeadm"
     commands = packages(scene, "kubeadm", hop, node) if hop is not scene.hops[0] or state != "todo" else []
@@ -75,6 +96,12 @@ def _control_node(
         commands += proof(scene, node)
     commands += scene.commands(dist.commands.get(name, ()), hop, node)
     commands += proof(scene, node)
+    if member:
+        commands += [
+            item
+            for item in scene.commands(dist.commands.get("etcd-health", ()), hop, node)
+            if " endpoint health" in item.text or " endpoint status" in item.text
+        ]
     notes: list[str] = []
     if state == "asked":
         notes.append(
@@ -86,12 +113,13 @@ def _control_node(
     if kubeadm and begin:
         notes.append(
             tr(
-                "apply renews the certificates (--certificate-renewal=false leaves them) and writes the manifests from kubeadm-config."
+                "apply asks [y/N] before it begins, and waits. It renews the certificates (--certificate-renewal=false leaves them) and writes the manifests from kubeadm-config."
             )
         )
     if begin:
         notes += _rules_note(scene, hop)
-    if kubeadm:
+        notes += _endpoint_note(scene)
+    if kubeadm and first:
         notes.append(
             tr(
                 "Order on the node: etcd, kube-apiserver, kube-controller-manager, kube-scheduler. If the API server does not start, kubeadm puts its old manifest back within five minutes, but etcd stays on {etcd}.",
@@ -107,6 +135,13 @@ def _control_node(
                 "kubeadm's success message proves only that Pods are in phase Running, and one that crash-loops is too: the two answers of this node's own API server are the proof."
             )
         )
+    elif kubeadm:
+        notes.append(
+            tr(
+                "What {step} says of kubeadm, of its order on the node and of the proof holds here too.",
+                step="{{" + cp_key(hop, before[0]) + "}}",
+            )
+        )
     notes += installer_note(scene)
     if not dist.commands.get(name):
         notes.append(
@@ -119,7 +154,7 @@ def _control_node(
                 leases=", ".join(k for k, v in scene.leaders.items() if v == node),
             )
         )
-    if hop.chosen:
+    if hop.chosen and first:
         notes.append(_chosen(hop))
     if last_member:
         notes.append(
@@ -139,18 +174,19 @@ def _control_node(
         key=cp_key(hop, node),
         phase="control-plane",
         title=title,
-        why=tr("The API servers go one by one; the others serve meanwhile.")
+        why=(tr("The API servers go one by one; the others serve meanwhile.") if first else "")
         if len(scene.control_nodes) > 1
         else tr("The only API server: the API does not answer while it restarts; what runs goes on running."),
         commands=commands,
         nodes=(node,),
         minutes=scene.profile.minutes.control_plane_node,
-        go_on=_cp_go_on(hop, node, member=member),
+        go_on=_cp_go_on(hop, node, member=member, members=len(scene.members), kubeadm=kubeadm),
         stop=tr(
             "The API server of {node} is not ready after ten minutes, its log says that it exits, or an etcd member is unhealthy. Do not touch the next node.",
             node=node,
         ),
-        checks=_cp_checks(),
+        checks=_cp_checks() if last else _cp_checks()[:4],
+        partial={} if last else _done_so_far(scene, (*before, node)),
         rollback=["back:control-plane", *(["back:etcd"] if member else [])],
         notes=notes,
         no_return=last_member,
@@ -170,27 +206,74 @@ def _chosen(hop: HopPlan) -> str:
 def _rules_note(scene: Scene, hop: HopPlan) -> list[str]:
     """Schedulers and controller-managers of 1.36 watch DeviceTaintRules in v1beta2, those of 1.37 in v1."""
     today, target = minor_of(hop.today), hop.minor
-    if (
-        not scene.snapshot.taint_rules
-        or not today
-        or minor_key(today) >= (1, 37)
-        or minor_key(target) < (1, 37)
-    ):
+    version = WATCHED.get(today or "")
+    if not scene.snapshot.taint_rules or version is None or target in WATCHED:
+        return []
+    served = any(
+        f"resource.k8s.io/{version}=true" in entry
+        for item in scene.context.of("kube-apiserver")
+        for entry in item.runtime_config or ()
+    )
+    if watched_rules(scene) is None and not served:
         return []
     return [
         tr(
-            "DeviceTaintRules: schedulers and controller-managers of {today} watch them in resource.k8s.io/v1beta2. Keep --runtime-config=resource.k8s.io/v1beta2=true on the new API servers until the last of them runs {target} (inferred from the source); see {back} for the way back.",
+            "DeviceTaintRules: schedulers and controller-managers of {today} watch them in resource.k8s.io/{version}, those of {target} in v1. --runtime-config=resource.k8s.io/{version}=true, which kubeadm-config gives to the new API servers too, stays until nobody will go back; see {back}.",
             today=today,
             target=target,
+            version=version,
             back="{{back:rules}}",
         )
     ]
 
 
-def _cp_go_on(hop: HopPlan, node: str, *, member: bool) -> str:
+def _endpoint_note(scene: Scene) -> list[str]:
+    """An endpoint of the control plane that is the machine's own address is another one on each machine."""
+    found = next(
+        (
+            str(item.settings["controlPlaneEndpoint"])
+            for item in scene.snapshot.config_maps
+            if item.kind == "kubeadm" and item.settings.get("controlPlaneEndpoint")
+        ),
+        "",
+    )
+    host = found.rsplit(":", 1)[0].strip("[]") if found.count(":") != 1 else found.split(":")[0]
+    if not (host.startswith("127.") or host in ("localhost", "::1")):
+        return []
+    return [
+        tr(
+            "controlPlaneEndpoint in kubeadm-config is {endpoint}, the loopback address: what uses it reaches the API server, or the proxy, of its own machine, and nothing while that one is upgraded. Use the --server addresses of this plan; clients with such a kubeconfig fail meanwhile.",
+            endpoint=found,
+        )
+    ]
+
+
+def _done_so_far(scene: Scene, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Check -> nodes that must be on the new version by now; nodes that were done before the change are among them."""
+    done = tuple(name for name in scene.control_nodes if name in nodes or scene.state_of(name) == "done")
+    members = {member.node for member in scene.members}
+    return {
+        f"check:running:{name}": tuple(node for node in done if name != "etcd" or node in members)
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+        if name != "etcd" or members & set(done)
+    }
+
+
+def _cp_go_on(hop: HopPlan, node: str, *, member: bool, members: int, kubeadm: bool) -> str:
     text = tr("The API server of {node} itself answers ready and {version}", node=node, version=hop.version)
+    if kubeadm:
+        text = tr("kubeadm version prints {version}.", version=hop.version) + " " + text
     if member and hop.etcd:
-        text += "; " + tr("etcd of {node} is healthy on {etcd}", node=node, etcd=hop.etcd)
+        text += "; " + (
+            tr(
+                "all {n} etcd members are healthy, that of {node} is on {etcd}, and their raft indexes are close",
+                n=members,
+                node=node,
+                etcd=hop.etcd,
+            )
+            if members > 1
+            else tr("etcd of {node} is healthy on {etcd}", node=node, etcd=hop.etcd)
+        )
     return text + "."
 
 

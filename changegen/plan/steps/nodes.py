@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from changegen.i18n import tr
+from changegen.model.snapshot import PodUse
 from changegen.model.ticket import Command
 from changegen.plan.draft import StepDraft
+from changegen.plan.saved import pod_file
 from changegen.plan.scene import Drain, HopPlan, Scene, quoted
 from changegen.plan.steps.common import (
-    KUBECTL,
     MOST_NAMED,
     MOST_SINGLE,
     command,
-    in_turn,
     installer_note,
     names,
     node_minutes,
@@ -43,14 +43,17 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             if members
         ]
     drains = [scene.drain_of(name) for name in names]
-    order = {name: at for at, name in enumerate(scene.control_nodes)}
     few = len(drains) <= MOST_SINGLE
 
     def kind(drain: Drain) -> tuple[object, ...]:
         # Few nodes: the commands are the same, and the notes say what differs. Many: nothing may differ that the one
         # who drains must know.
-        same = (drain.node in order, drain.flags, tuple(sorted(drain.drivers)), scene.family(drain.node))
-        return same if few else (*same, drain.budgets, drain.bare, bool(drain.holders))
+        same = (_tier(scene, drain), drain.flags, drain.bare, scene.family(drain.node))
+        return (
+            same
+            if few
+            else (*same, tuple(sorted(drain.drivers)), drain.budgets, bool(drain.holders), drain.down)
+        )
 
     groups: dict[tuple[object, ...], list[Drain]] = {}
     for drain in drains:
@@ -59,7 +62,7 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     def rank(group: list[Drain]) -> tuple[object, ...]:
         # What can go wrong least comes first.
         return (
-            group[0].node not in order,
+            _tier(scene, group[0]),
             bool(group[0].drivers),
             max(len(d.bare) for d in group),
             max(len(d.budgets) for d in group),
@@ -67,7 +70,24 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             repr(kind(group[0])),
         )
 
-    return [_node_step(scene, hop, tuple(group)) for group in sorted(groups.values(), key=rank)]
+    ordered = sorted(groups.values(), key=rank)
+    tiers = [_tier(scene, group[0]) for group in ordered]
+    # The last of those on which nothing holds a device is where people stop and look, if others come after it.
+    look = max((at for at, tier in enumerate(tiers) if tier == _FREE), default=-1)
+    canary = look if look >= 0 and look + 1 < len(ordered) else -1
+    return [_node_step(scene, hop, tuple(group), canary=at == canary) for at, group in enumerate(ordered)]
+
+
+_CONTROL, _FREE, _HELD, _DOWN = range(4)
+
+
+def _tier(scene: Scene, drain: Drain) -> int:
+    """Control plane, nodes on which nothing minds, nodes whose Pods mind, nodes whose drain takes a workload down."""
+    if drain.node in scene.control_nodes:
+        return _CONTROL
+    if drain.down:
+        return _DOWN
+    return _FREE if drain.free else _HELD
 
 
 def node_key(hop: HopPlan, node: str) -> str:
@@ -75,12 +95,13 @@ def node_key(hop: HopPlan, node: str) -> str:
     return f"node:{hop.version}:{node}"
 
 
-def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDraft:
+def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary: bool = False) -> StepDraft:
     dist, head = scene.distribution, drains[0]
     single = len(drains) == 1
     nodes = tuple(drain.node for drain in drains)
-    place = in_turn(nodes)
-    fields = {"drain_flags": " ".join(head.flags)} | ({} if single else {"node": '"$NODE"', "ip": '"$NODE"'})
+    place = head.node if single else tr("the node in $NODE")
+    variable = '"${NODE:?}"'
+    fields = {"drain_flags": " ".join(head.flags)} | ({} if single else {"node": variable, "ip": variable})
 
     def on_node(made: Iterable[Command]) -> list[Command]:
         return [
@@ -102,11 +123,28 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDra
         commands += on_node(packages(scene, "kubelet", hop, head.node))
     commands += fill("kubelet-restart")
     commands += fill("back-to-work")
+    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    if not drivers:
+        commands = [item for item in commands if "resourceslices" not in item.text]
+    plugins = _plugin_resources(scene, nodes)
+    shown = quoted(head.node) if single else variable
+    commands += [
+        command(f"kubectl get node {shown} -o jsonpath='{{.status.allocatable.{_escaped(resource)}}}'")
+        for resource in plugins
+    ]
+    bare = [pod for pod in scene.bare_pods if pod.node in nodes]
+    commands += _created_again(bare)
     if not single:
-        at = next((at for at, c in enumerate(commands) if '"$NODE"' in c.text), None)
+        at = next((at for at, c in enumerate(commands) if variable in c.text), None)
         if at is not None:
             commands.insert(at, Command(text=f"NODE={quoted(head.node)}", where=commands[at].where))
-    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    pools = {
+        driver: tuple(
+            pool.name for pool in scene.snapshot.pools if pool.driver == driver and pool.node in nodes
+        )
+        for driver in drivers
+    }
+    partial = {"check:kubelets": nodes} | {f"check:devices:{driver}": pools[driver] for driver in drivers}
     return StepDraft(
         key=node_key(hop, head.node),
         phase="nodes",
@@ -114,22 +152,68 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...]) -> StepDra
         why=_node_why(drains) if single or len(drains) > MOST_SINGLE else "",
         commands=commands,
         nodes=nodes,
-        minutes=node_minutes(scene, drains),
-        go_on=_node_go_on(hop, drains, drivers),
+        minutes=node_minutes(scene, drains) + (2 if bare else 0),
+        go_on=_node_go_on(hop, drains, drivers, plugins, bare),
         stop=tr(
             "The drain hangs, the node is not Ready ten minutes after the kubelet's start, or devices do not come back. Leave the node cordoned and do not go to the next."
+        )
+        if drivers or plugins
+        else tr(
+            "The drain hangs, or the node is not Ready ten minutes after the kubelet's start. Leave the node cordoned and do not go to the next."
         ),
         checks=[
             "check:kubelets",
             "check:not-ready",
             "check:cordoned",
             *(f"check:devices:{driver}" for driver in drivers),
+            *(f"check:allocatable:{resource}" for resource in plugins),
             *(["check:held"] if any(d.holders for d in drains) else []),
         ],
+        partial={key: part for key, part in partial.items() if part},
         rollback=["back:kubelet"],
-        notes=_node_notes(scene, drains, drivers),
+        notes=_node_notes(scene, drains, drivers, canary=canary),
         hop=hop.label,
+        also=("bare",) if bare else (),
     )
+
+
+def _escaped(resource: str) -> str:
+    return resource.replace(".", "\\.")
+
+
+def _plugin_resources(scene: Scene, nodes: Sequence[str]) -> list[str]:
+    """Extended resources that Pods on these nodes hold from a device plugin: they come back in the allocatable."""
+    asked = {
+        ask.resource
+        for pod in scene.snapshot.pods
+        if pod.node in nodes and not pod.extended_claim
+        for ask in pod.asks
+    }
+    return sorted(
+        resource
+        for resource in asked
+        if "/" in resource
+        and any(
+            scene.nodes[node].allocatable.get(resource, "0") not in ("", "0")
+            for node in nodes
+            if node in scene.nodes
+        )
+    )
+
+
+def _created_again(bare: Sequence[PodUse]) -> list[Command]:
+    """Pods without a controller, made again as soon as their node takes Pods."""
+    made = []
+    for pod in bare:
+        where = f"-n {quoted(pod.namespace)}"
+        made.append(command(f"kubectl create -f {quoted(pod_file(pod))}", write=True))
+        made.append(command(f"kubectl {where} get pod {quoted(pod.name)} -o wide"))
+        made += [
+            command(f"kubectl {where} get resourceclaims.resource.k8s.io {quoted(use.claim)}")
+            for use in pod.claims
+            if use.claim and not use.template
+        ]
+    return made
 
 
 def _node_title(hop: HopPlan, nodes: Sequence[str]) -> str:
@@ -159,15 +243,35 @@ def _published(drain: Drain) -> str:
     return ", ".join(f"{driver} {count}" for driver, count in drain.drivers.items())
 
 
-def _node_go_on(hop: HopPlan, drains: Sequence[Drain], drivers: Sequence[str]) -> str:
+def _node_go_on(
+    hop: HopPlan,
+    drains: Sequence[Drain],
+    drivers: Sequence[str],
+    plugins: Sequence[str],
+    bare: Sequence[PodUse],
+) -> str:
     if len(drains) == 1:
         text = tr("{node} is Ready on {version} and schedulable", node=drains[0].node, version=hop.version)
     else:
         text = tr("The node is Ready on {version} and schedulable", version=hop.version)
     if drivers:
         published = _published(drains[0]) if len(drains) == 1 else ", ".join(drivers)
+        text += "; " + (
+            tr("it publishes its devices again ({published}; give it two minutes)", published=published)
+            if all(drain.drivers for drain in drains)
+            else tr(
+                "where it has a driver it publishes its devices again ({published}; give it two minutes)",
+                published=published,
+            )
+        )
+    if plugins:
         text += "; " + tr(
-            "it publishes its devices again ({published}; give it two minutes)", published=published
+            "its allocatable has {resources} again (give it two minutes)", resources=", ".join(plugins)
+        )
+    if bare:
+        text += "; " + tr(
+            "Running, and its claim allocated: {pods}",
+            pods=names(f"{pod.namespace}/{pod.name}" for pod in bare),
         )
     return text + "."
 
@@ -195,6 +299,8 @@ def _of_each(drains: Sequence[Drain]) -> list[str]:
             said.append(
                 tr("--delete-emptydir-data: the emptyDir data of {pods} goes", pods=names(drain.emptydir))
             )
+        if drain.down:
+            said.append(tr("{workloads} is down meanwhile: its owner is there", workloads=names(drain.down)))
         if drain.drivers:
             said.append(tr("devices to come back: {published}", published=_published(drain)))
         if said:
@@ -220,16 +326,38 @@ def _of_all(drains: Sequence[Drain]) -> list[str]:
     empty = sorted({pod for drain in drains for pod in drain.emptydir})
     if empty:
         notes.append(tr("--delete-emptydir-data: the emptyDir data of {pods} goes.", pods=names(empty)))
+    down = sorted({workload for drain in drains for workload in drain.down})
+    if down:
+        notes.append(
+            tr("{workloads} is down while the node is out: its owner is there.", workloads=names(down))
+        )
     return notes
 
 
-def _node_notes(scene: Scene, drains: Sequence[Drain], drivers: Sequence[str]) -> list[str]:
+def _node_notes(
+    scene: Scene, drains: Sequence[Drain], drivers: Sequence[str], *, canary: bool = False
+) -> list[str]:
     notes = []
     if len(drains) > 1:
         notes.append(
             tr(
-                "All blocks with one node, then all with the next; set NODE to each in turn: {nodes}.",
+                "All blocks in their order for one node, in the same shell; then NODE is the next, and all blocks again: {nodes}.",
                 nodes=names((d.node for d in drains), most=400),
+            )
+        )
+    if canary:
+        notes.append(
+            tr(
+                "Nothing that holds a device runs here: this step shows first what {version} does to kubelets and drivers. Stop after it and look at devices, Pods and logs before the next step.",
+                version=scene.target,
+            )
+        )
+    without = [drain.node for drain in drains if not drain.drivers]
+    if drivers and without:
+        notes.append(
+            tr(
+                "No resources found is right for {nodes}: nothing publishes there today.",
+                nodes=names(without),
             )
         )
         parallel = scene.profile.minutes.node_parallel
@@ -275,15 +403,12 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         else []
     )
     if not grouped:
-        flags = {"drain_flags": "--ignore-daemonsets --timeout=15m", "node": '"$NODE"'}
-        commands += [
-            Command(
-                text=f"kubectl drain {flags['node']} {flags['drain_flags']}", where=KUBECTL, runs="write"
-            ),
-        ]
+        commands.append(command('kubectl drain "${NODE:?}" --ignore-daemonsets --timeout=15m', write=True))
     label = dist.pool_label
     selector = f" -l {quoted(f'{label}={group}')}" if group and label else ""
     commands.append(command(f"kubectl get nodes{selector} -o wide"))
+    gone = [pod for pod in scene.bare_pods if pod.node in members]
+    commands += _created_again(gone)
     budgets = sorted({budget for drain in drains for budget in drain.budgets})
     bare = sorted({pod for drain in drains for pod in drain.bare})
     notes = []
@@ -322,8 +447,18 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         minutes=node_minutes(scene, drains),
         go_on=tr("Every node of it is Ready on {version}", version=hop.version)
         + (
-            "; " + tr("devices are published again by {drivers}", drivers=", ".join(drivers))
+            "; "
+            + tr("devices are published again by {drivers} (give it two minutes)", drivers=", ".join(drivers))
             if drivers
+            else ""
+        )
+        + (
+            "; "
+            + tr(
+                "Running, and its claim allocated: {pods}",
+                pods=names(f"{pod.namespace}/{pod.name}" for pod in gone),
+            )
+            if gone
             else ""
         )
         + ".",
@@ -337,6 +472,7 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         rollback=["back:kubelet"],
         notes=notes,
         hop=hop.label,
+        also=("bare",) if gone else (),
     )
 
 

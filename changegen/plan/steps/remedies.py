@@ -20,7 +20,8 @@ _REMOVABLE = ("CG-GATE-001", "CG-GATE-002", "CG-GATE-004")
 """Faults of a gate that are mended by not naming it any more."""
 
 
-def _gate_faults(findings: Sequence[Finding]) -> list[Finding]:
+def gate_faults(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings of gates that the target refuses, with the gate's name."""
     return [
         item
         for item in findings
@@ -30,7 +31,7 @@ def _gate_faults(findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
-def _without(value: str, gates: Sequence[str]) -> str:
+def without_gates(value: str, gates: Sequence[str]) -> str:
     """A --feature-gates value without some gates, the rest as written."""
     kept = [
         piece for piece in value.split(",") if piece.split("=", 1)[0].strip().rpartition(":")[2] not in gates
@@ -43,11 +44,11 @@ def _sed(text: str) -> str:
 
 
 def remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
-    """Steps that mend what keeps a component or kubeadm from starting, and optional ones that tidy up."""
-    return [*gate_remedies(scene, findings), *_kubeadm_remedies(scene, findings), *_tidy(scene, findings)]
+    """Steps that mend what keeps a component or kubeadm from starting."""
+    return [*gate_remedies(scene, findings), *_kubeadm_remedies(scene, findings)]
 
 
-def _edit(config: ConfigMapFact, edits: Sequence[str]) -> list[Command]:
+def edit(config: ConfigMapFact, edits: Sequence[str]) -> list[Command]:
     """Shows, then makes, an edit of a ConfigMap; a concurrent change makes the replacement fail."""
     sed = "sed " + " ".join(f"-e {quoted(edit)}" for edit in dict.fromkeys(edits))
     read = f"kubectl -n {quoted(config.namespace)} get configmap {quoted(config.name)} -o yaml | {sed}"
@@ -85,11 +86,10 @@ def _kubeadm_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDra
                     names=", ".join(dict.fromkeys(i.subject.name for i in concerned)),
                 ),
                 why=tr("kubeadm refuses it, or writes it into the manifests of components that do."),
-                commands=_edit(config, edits),
+                commands=edit(config, edits),
                 minutes=10,
                 go_on=tr("The diff showed only these names going, and reading it again shows none of them."),
                 stop=tr("The diff shows anything else."),
-                checks=["check:readyz"],
                 rollback=["back:config"],
                 findings=[item.id for item in concerned],
             )
@@ -124,7 +124,6 @@ def _kubeadm_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDra
                     "kubeadm-new.yaml holds one ClusterConfiguration of the new version with the same settings, and the ConfigMap holds it."
                 ),
                 stop=tr("A setting is missing in it: extraArgs became lists of name and value."),
-                checks=["check:readyz"],
                 rollback=["back:config"],
                 findings=[item.id for item in migrate],
                 notes=[tr("With the kubeadm of today: run it before the new one is installed.")],
@@ -133,8 +132,8 @@ def _kubeadm_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDra
     return steps
 
 
-def _tidy(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
-    """Optional: gates that the target locks to the value that they have; the next minor may not know them."""
+def tidy(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
+    """Optional, after the change: gates that the target locks to the value that they have; a later minor may not know them."""
     steps = []
     locked = [item for item in findings if item.code == "CG-GATE-010" and item.subject.name]
     for config in scene.snapshot.config_maps:
@@ -155,23 +154,24 @@ def _tidy(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
         steps.append(
             StepDraft(
                 key=f"tidy:{place}",
-                phase="before",
+                phase="after",
                 title=tr(
                     "Optional: take {gates} out of ConfigMap {name}", gates=names_text, name=config.name
                 ),
                 why=tr(
-                    "It is the default today and locked at the target: it does nothing, and the first minor that does not know it will not start."
+                    "{gates} is the default today and locked at the target: it does nothing, and a {component} of a later minor will not start with it.",
+                    gates=names_text,
+                    component=", ".join(dict.fromkeys(item.subject.component for item in concerned)),
                 ),
-                commands=_edit(config, edits),
+                commands=edit(config, edits),
                 minutes=5,
                 go_on=tr("The diff showed only these names going."),
                 stop=tr("The diff shows anything else."),
-                checks=["check:readyz"],
                 rollback=["back:config"],
                 findings=[item.id for item in concerned],
                 notes=[
                     tr(
-                        "Left as it is, nothing fails with this change. Nodes take it over with their own step."
+                        "Left as it is, nothing fails with this change. Nodes take it over with the next run of kubeadm."
                     )
                 ],
             )
@@ -189,7 +189,7 @@ def _default_is(scene: Scene, gate: str, value: bool) -> bool:
 
 def gate_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     """Steps that take refused gates out of where they are set, ConfigMaps first."""
-    faults = _gate_faults(findings)
+    faults = gate_faults(findings)
     if not faults:
         return []
     steps = []
@@ -221,9 +221,12 @@ def _gate_edits(config: ConfigMapFact, faults: Sequence[Finding]) -> list[str]:
         source = config.component_gates[component]
         if not source.flag_values:
             edits += [f"/^ *{_sed(gate)}: \\(true\\|false\\)$/d" for gate in gates]
+            if set(source.gates) <= set(gates):
+                # Without an entry the key would be left with nothing behind it.
+                edits.append("/^ *featureGates:$/d")
             continue
         for value in source.flag_values:
-            after = _without(value, gates)
+            after = without_gates(value, gates)
             if after == value:
                 continue
             if after:
@@ -265,7 +268,7 @@ def _config_step(config: ConfigMapFact, faults: Sequence[Finding]) -> tuple[Step
             if kubeadm
             else tr("New configuration is made from it ({texts}).", texts="; ".join(texts))
         ),
-        commands=_edit(config, edits),
+        commands=edit(config, edits),
         minutes=10,
         go_on=tr("The diff showed only these names going, and reading it again shows none of them."),
         stop=tr("The diff shows anything else."),
@@ -296,7 +299,7 @@ def _manifest_step(scene: Scene, faults: Sequence[Finding]) -> StepDraft:
                 continue
             values = [value for source in item.gate_sources[:1] for value in source.flag_values]
             for value in values:
-                after = _without(value, gates)
+                after = without_gates(value, gates)
                 file = item.manifest or (
                     f"{scene.manifests}/{fault.subject.component}.yaml"
                     if item.kind == "static pod" and scene.manifests

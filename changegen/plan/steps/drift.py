@@ -1,0 +1,372 @@
+"""Settle before the change what differs today: settings against what kubeadm writes, and an API that components watch.
+
+A kube-scheduler with DRADeviceTaintRules watches DeviceTaintRules in one API version of its minor, and waits at its start
+until that list is there, without end (cmd/kube-scheduler/app/server.go: `InformerFactory.WaitForCacheSync`; the informer
+is made in pkg/scheduler/scheduler.go). Run on 1.36.3: with the gate on and resource.k8s.io/v1beta2 off it takes no lease
+and binds no Pod; with the API on it does. So its API server must serve that version today, and again after a way back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from changegen.apis import served_apis
+from changegen.i18n import tr
+from changegen.model.snapshot import Component, ConfigMapFact
+from changegen.model.ticket import Command, Finding
+from changegen.plan.draft import BackDraft, StepDraft
+from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.steps.common import command, gathered, in_turn, names
+from changegen.plan.steps.remedies import edit, without_gates
+from changegen.versions import minor_of
+
+__all__ = ["DRIFT", "WATCHED", "WatchedRules", "drift", "served_again", "served_back", "watched_rules"]
+
+DRIFT = "drift"
+GATE = "DRADeviceTaintRules"
+WATCHED = {"1.35": "v1alpha3", "1.36": "v1beta2"}
+"""Minor -> version of resource.k8s.io in which its scheduler and controller-manager watch DeviceTaintRules; from 1.37 on
+it is v1, which is served by default. (pkg/scheduler/scheduler.go, cmd/kube-controller-manager/app/core.go.)"""
+
+
+class WatchedRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Components of today that watch DeviceTaintRules in a version that an API server's own settings do not serve."""
+
+    version: str
+    """``resource.k8s.io/v1beta2``"""
+    watchers: tuple[Component, ...]
+    lacking: tuple[Component, ...]
+    """API servers whose command line does not turn it on."""
+    serve: bool
+    """Turn the API on (there are rules); else take the gate out of the watchers."""
+
+
+def watched_rules(scene: Scene) -> WatchedRules | None:
+    """What to settle, or None where nothing watches, all serve it, or nothing was read of it."""
+    minor = minor_of(scene.today) or ""
+    short = WATCHED.get(minor)
+    if short is None or not scene.control_nodes or not scene.data.knows(minor):
+        return None
+    watchers = tuple(
+        item
+        for name in ("kube-scheduler", "kube-controller-manager")
+        for item in scene.instances(name)
+        if isinstance(item.feature_gates, dict) and item.feature_gates.get(GATE) is True
+    )
+    if not watchers:
+        return None
+    version = f"resource.k8s.io/{short}"
+    lacking = tuple(
+        item
+        for item in scene.instances("kube-apiserver")
+        if item.runtime_config is not None and not _serves(scene, item, short)
+    )
+    if not lacking:
+        return None
+    return WatchedRules(
+        version=version, watchers=watchers, lacking=lacking, serve=bool(scene.snapshot.taint_rules)
+    )
+
+
+def _serves(scene: Scene, item: Component, version: str) -> bool:
+    found = served_apis(scene.today, item.runtime_config or (), None, scene.data)
+    return any(
+        (api.group, api.version, api.resource) == ("resource.k8s.io", version, "devicetaintrules")
+        for api in found
+    )
+
+
+def _editable(scene: Scene, items: Sequence[Component]) -> bool:
+    """Whether the flags are lines of static Pod manifests that people edit."""
+    return (
+        scene.distribution.name in ("kubeadm", "generic")
+        and bool(scene.manifests)
+        and all(item.kind == "static pod" and item.node for item in items)
+    )
+
+
+def _kubeadm(scene: Scene) -> ConfigMapFact | None:
+    return next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
+
+
+def _sed(text: str) -> str:
+    return re.sub(r"([/.\[\]*^$\\&])", r"\\\1", text)
+
+
+# ------------------------------------------------------------------------------------------------ the API turned on
+
+
+def _old_value(config: ConfigMapFact) -> str | None:
+    """Value of runtime-config that kubeadm-config gives to the API servers; None: it gives none."""
+    for fact in config.component_flags.get("kube-apiserver", ()):
+        if fact.name == "runtime-config":
+            return fact.values[-1] if fact.values else ""
+    return None
+
+
+def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
+    """Edits for sed that give the API servers one more entry of runtime-config in kubeadm-config, or take it away.
+
+    kubeadm writes the configuration as a block of four spaces; extraArgs is a list since v1beta4 and a map before.
+    """
+    old = _old_value(config)
+    if old:
+        pair = (_sed(old), _sed(f"{old},{entry}"))
+        return [f"s/{pair[0]}/{pair[1]}/" if add else f"s/{pair[1]}/{pair[0]}/"]
+    listed = not config.api_version.endswith(("v1beta1", "v1beta2", "v1beta3"))
+    line = (
+        f"      - name: runtime-config\\n        value: {entry}"
+        if listed
+        else f"      runtime-config: {entry}"
+    )
+    if not add:
+        if listed:
+            return [f"/^      - name: runtime-config$/{{N;/value: {_sed(entry)}$/d;}}"]
+        return [f"/^      runtime-config: {_sed(entry)}$/d"]
+    line = line.replace("/", "\\/")
+    if config.component_flags.get("kube-apiserver"):
+        return [f"/^    apiServer:/,/^    [a-z]*:/s/^      extraArgs:$/&\\n{line}/"]
+    return [f"s/^    apiServer:.*$/    apiServer:\\n      extraArgs:\\n{line}/"]
+
+
+def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> list[Command]:
+    """One API server's manifest: written beside, compared, put in place; the kubelet starts it anew."""
+    node = item.node or ""
+    old = (item.runtime_config or ("",))[-1]
+    flag = "--runtime-config="
+    if old:
+        pair = (_sed(f"{flag}{old}"), _sed(f"{flag}{old},{entry}"))
+        script = f"s/{pair[0]}$/{pair[1]}/" if add else f"s/{pair[1]}$/{pair[0]}/"
+    elif add:
+        script = f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"
+    else:
+        script = f"/^    - {_sed(flag + entry)}$/d"
+    file, beside = f"{scene.manifests}/kube-apiserver.yaml", f"{scene.backup}/kube-apiserver-edited.yaml"
+    return [
+        command(
+            f"sudo install -d -m 0700 {quoted(scene.backup)} && sudo sed -e {quoted(script)} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
+            where=node,
+            write=True,
+        ),
+        command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
+        command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
+    ]
+
+
+def _proof(scene: Scene, path: str) -> list[Command]:
+    """Each API server's own answer."""
+    urls = scene.apiserver_urls
+    if not urls:
+        return [command(f"kubectl get --raw {path}")]
+    return [command(f"kubectl --server={quoted(url)} get --raw {path}") for url in urls.values()]
+
+
+def _serve(scene: Scene, found: WatchedRules, *, add: bool) -> list[Command]:
+    entry = f"{found.version}=true"
+    commands: list[Command] = []
+    config = _kubeadm(scene)
+    if config is not None and entry not in (_old_value(config) or "").split(","):
+        commands += edit(config, _config_edits(config, entry, add=add))
+    if _editable(scene, found.lacking):
+        order = {node: at for at, node in enumerate(scene.control_nodes)}
+        items = sorted(found.lacking, key=lambda item: order.get(item.node or "", len(order)))
+        commands += gathered(
+            [(item.node or "", _manifest_edit(scene, item, entry, add=add)) for item in items]
+        )
+    return commands
+
+
+def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
+    """The gate taken out of kubeadm-config and of the manifests of the watchers."""
+    commands: list[Command] = []
+    config = _kubeadm(scene)
+    if config is not None:
+        edits = [
+            f"s/{_sed(value)}/{_sed(without_gates(value, [GATE]))}/"
+            for name in ("kube-scheduler", "kube-controller-manager")
+            if (source := config.component_gates.get(name)) is not None
+            for value in source.flag_values
+            if without_gates(value, [GATE]) not in ("", value)
+        ]
+        if edits:
+            commands += edit(config, edits)
+    if not _editable(scene, found.watchers):
+        return commands
+    for item in found.watchers:
+        values = [value for source in item.gate_sources[:1] for value in source.flag_values]
+        for value in values:
+            left = without_gates(value, [GATE])
+            script = (
+                f"s/--feature-gates={_sed(value)}$/--feature-gates={_sed(left)}/"
+                if left
+                else f"/--feature-gates={_sed(value)}$/d"
+            )
+            commands.append(
+                command(
+                    f"sudo sed -i -e {quoted(script)} {quoted(f'{scene.manifests}/{item.component}.yaml')}",
+                    where=item.node or "",
+                    write=True,
+                )
+            )
+    return commands
+
+
+# ------------------------------------------------------------------------------------------------ the steps
+
+
+def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
+    """The step that settles what differs between settings, configuration and processes; none where nothing does."""
+    concerned = [item for item in findings if item.code.split("-")[1] == "DRIFT"]
+    found = watched_rules(scene) if hop is not None else None
+    if not concerned and found is None:
+        return []
+    commands = _compare(scene, concerned)
+    notes = [item.message for item in concerned[:8]]
+    if len(concerned) > 8:
+        notes.append(tr("{n} more findings of this kind stand in the list.", n=len(concerned) - 8))
+    kubeadm = scene.distribution.name == "kubeadm" and _kubeadm(scene) is not None
+    if kubeadm and concerned:
+        notes.append(
+            tr(
+                "kubeadm writes every manifest anew from kubeadm-config in {step}: what stands there wins, and what only a manifest or a process has goes. If that is not meant, edit kubeadm-config now.",
+                step="{{cp:first}}",
+            )
+        )
+    go_on = (
+        tr("Each difference is explained, and kubeadm-config says what is meant.")
+        if kubeadm
+        else tr("Each difference is explained, and the configuration says what is meant.")
+    )
+    stop = tr("Nobody can say which setting is right.")
+    if found is not None:
+        notes += _watch_notes(scene, found)
+        commands += _serve(scene, found, add=True) if found.serve else _without_gate(scene, found)
+        if found.serve:
+            commands += _proof(scene, f"/apis/{found.version}")
+            go_on += " " + tr(
+                "Every API server answers for {version} at its own address.", version=found.version
+            )
+            stop = tr(
+                "An API server is not ready after five minutes: put its file back. Do not touch the next node."
+            )
+        else:
+            go_on += " " + tr("Schedulers and controller-managers run again and hold their leases.")
+    nodes = tuple(dict.fromkeys(item.node or "" for item in found.lacking)) if found is not None else ()
+    return [
+        StepDraft(
+            key=DRIFT,
+            phase="before",
+            title=tr("Settle the drift, and serve {version} on every API server", version=found.version)
+            if found is not None and found.serve and concerned
+            else tr("Serve {version} on every API server", version=found.version)
+            if found is not None and found.serve
+            else tr("Settle the drift between configuration, manifests and processes"),
+            why=tr("After the change it would be taken for its effect, and the way back brings it again."),
+            commands=commands,
+            nodes=nodes,
+            minutes=5 + (5 * len(nodes) if found is not None else 5),
+            go_on=go_on,
+            stop=stop,
+            findings=[item.id for item in concerned],
+            notes=notes,
+        )
+    ]
+
+
+def _compare(scene: Scene, concerned: Sequence[Finding]) -> list[Command]:
+    """What to look at: kubeadm's configuration, the manifests of each node, what each process says of itself."""
+    if not concerned:
+        return []
+    commands: list[Command] = []
+    if _kubeadm(scene) is not None:
+        commands.append(
+            command(
+                "kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}'"
+            )
+        )
+    if scene.manifests and scene.control_nodes:
+        commands.append(
+            command(
+                f"sudo grep -nE -e '--(feature-gates|runtime-config|advertise-address)=' {quoted(scene.manifests)}/kube-*.yaml",
+                where=in_turn(scene.control_nodes),
+            )
+        )
+    if any(process.runtime_config is not None for process in scene.snapshot.processes):
+        commands += _proof(scene, "/flagz")
+    return commands
+
+
+def _watch_notes(scene: Scene, found: WatchedRules) -> list[str]:
+    today = minor_of(scene.today) or ""
+    who = names(f"{item.component} {item.node}" for item in found.watchers)
+    notes = [
+        tr(
+            "{who} have {gate} on and watch DeviceTaintRules in {version}, which the command line of kube-apiserver on {nodes} does not serve. A kube-scheduler of {today} that starts so takes no lease and binds no Pod: it waits for that list without end (cmd/kube-scheduler/app/server.go, WaitForCacheSync; run on 1.36.3). Today it happens at the next restart, and after a way back at once.",
+            who=who,
+            gate=GATE,
+            version=found.version,
+            nodes=names(item.node or "" for item in found.lacking),
+            today=today,
+        )
+    ]
+    if found.serve:
+        notes.append(
+            tr(
+                "Decide: the commands turn the API on, so that the backup has it and the rules go on working; taken back in {step}. One node after another, each with its own answer (the last commands) before the next. Or, if nobody needs the rules until then, take {gate} out instead: of scheduler and controllerManager in kubeadm-config, and of {files} on each node.",
+                step="{{temporary}}",
+                gate=GATE,
+                files=f"{scene.manifests}/kube-scheduler.yaml, kube-controller-manager.yaml"
+                if scene.manifests
+                else tr("their configuration"),
+            )
+        )
+        if not _editable(scene, found.lacking):
+            notes.append(
+                tr(
+                    "Where the flags of kube-apiserver are set on this distribution: add --runtime-config there."
+                )
+            )
+    else:
+        notes.append(
+            tr(
+                "There is no DeviceTaintRule, so the gate does nothing today: the commands take it out of both. The other way is --runtime-config={version}=true on every API server and in kubeadm-config.",
+                version=found.version,
+            )
+        )
+    return notes
+
+
+def served_again(scene: Scene) -> list[Command]:
+    """Commands that take back what the step turned on, for when nobody goes back any more."""
+    found = watched_rules(scene)
+    if found is None or not found.serve:
+        return []
+    return [*_serve(scene, found, add=False), *_proof(scene, "/readyz")]
+
+
+def served_back(scene: Scene) -> list[BackDraft]:
+    """The way back of the step itself: it may stay on, and is taken back last."""
+    found = watched_rules(scene)
+    if found is None or not found.serve:
+        return []
+    return [
+        BackDraft(
+            key="back:served",
+            what=tr("{version} on the API servers", version=found.version),
+            to=tr("off"),
+            commands=served_again(scene),
+            verdict="reversible",
+            why=tr(
+                "Leave it on while schedulers of {today} with {gate} run: without it they schedule nothing.",
+                today=minor_of(scene.today) or "",
+                gate=GATE,
+            ),
+            minutes=5 * len(found.lacking),
+            go_on=tr("Each API server answers ready before the next."),
+            stop=tr("A scheduler that watches it still runs: leave it on."),
+            needs=[DRIFT],
+        )
+    ]
