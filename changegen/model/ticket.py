@@ -253,7 +253,7 @@ class RollbackFork(Model, frozen=True, kw_only=True):
     never: tuple[str, ...] = ()
     """Ids of steps back that would do harm there."""
     stays: tuple[str, ...] = ()
-    """Ids of steps back that cannot be done there: what they would take back stays as the change left it."""
+    """Ids of steps back that cannot or must not be done there: what they would take back stays as the change left it."""
     minutes: int | None = None
     """Of all that is to do; None: nobody can tell."""
     note: str = ""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from changegen.i18n import tr
 from changegen.model.ticket import RollbackFork
 from changegen.plan.draft import BackDraft, StepDraft
@@ -25,6 +27,12 @@ _APART = (_ETCD, _DOWN, _RESTORE)
 """Done only where a line says so: the fault decides, not what ran."""
 
 _LAST = ("back:bare", "back:budgets")
+_LEFT = "back:served"
+"""An API that older schedulers watch: it stays on as long as one of them may run, and so on every way back."""
+
+
+def _keys(steps: Iterable[StepDraft]) -> set[str]:
+    return {key for step in steps for key in (step.key, *step.also)}
 
 
 class _Ways:
@@ -49,11 +57,11 @@ class _Ways:
 
     def needed(self, ran: Iterable[StepDraft]) -> list[str]:
         """Keys of what is to be taken back after these steps, in order."""
-        keys = {step.key for step in ran}
+        keys = _keys(ran)
         return [
             key
             for key, back in self.backs.items()
-            if key not in _APART and keys & set(back.needs) and not self.cannot(back)
+            if key not in (*_APART, _LEFT) and keys & set(back.needs) and not self.cannot(back)
         ]
 
     def line(
@@ -78,11 +86,11 @@ class _Ways:
             chosen.insert(at, also)
         # Budgets stay relaxed until the last drain, and the Pods that a drain deleted come after it too.
         chosen = [k for k in chosen if k not in _LAST] + [k for k in _LAST if k in chosen]
-        keys = {step.key for step in ran}
+        keys = _keys(ran)
         kept = [
             key
             for key, back in self.backs.items()
-            if key in stays or (self.cannot(back) and keys & set(back.needs))
+            if key in stays or ((self.cannot(back) or key == _LEFT) and keys & set(back.needs))
         ]
         return RollbackFork(
             when=when,
@@ -179,7 +187,9 @@ def _stays(ways: _Ways, first: str) -> list[RollbackFork]:
         never=_APART,
         note=note,
     )
-    return [early] if (early.do, early.stays) == (whole.do, whole.stays) else [early, whole]
+    if (early.do, early.stays) == (whole.do, whole.stays):
+        return [msgspec.structs.replace(whole, when=early.when)]
+    return [early, whole]
 
 
 def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[RollbackFork]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from changegen import kubedata
 from changegen.model.snapshot import Component, ConfigFact, Snapshot, StoredObjects
+from changegen.model.ticket import RollbackFork, RollbackStep, Step, Ticket
 from changegen.plan.scene import Member, Scene
 from changegen.plan.verdicts import (
     driver_verdict,
@@ -15,7 +18,9 @@ from changegen.plan.verdicts import (
     min_compat_verdict,
     rules_verdict,
 )
-from tests.plan.build import dra_profile, plan, recorded, to
+from tests.plan.build import dra_profile, plan, recorded, ticket, to
+from tests.plan.test_laws import ALL, of_fixture
+from tests.plan.test_shapes import older, with_workers
 
 replace = msgspec.structs.replace
 
@@ -227,3 +232,254 @@ def test_a_node_group_goes_back_only_where_its_provider_does_that() -> None:
 
     assert "does not go back by itself" in why("eks")
     assert "takes a node group back" in why("gke")
+
+
+# ------------------------------------------------------------------------------------------------------- forks
+
+SHAPES = {
+    "several minors": lambda: plan(older(34), to("1.37.2")),
+    "one member": lambda: plan(one_control_plane(recorded("before")), dra_profile()),
+    "same minor": lambda: plan(recorded("before"), to("1.36.4")),
+    "one-way": lambda: plan(with_min_compat("kube=1.37")),
+    "stored objects": lambda: plan(
+        replace(
+            recorded("before"),
+            stored_objects=(
+                StoredObjects(
+                    group_version="scheduling.k8s.io/v1alpha2", resource="workloads", names=("ml/train",)
+                ),
+            ),
+        )
+    ),
+    "many nodes": lambda: plan(with_workers(30), dra_profile()),
+    **{
+        f"a cluster of {name}": lambda name=name: plan(
+            replace(
+                recorded("before"),
+                components=() if name in ("eks", "gke", "aks") else recorded("before").components,
+                cluster=replace(
+                    recorded("before").cluster, distribution=name, managed=name in ("eks", "gke", "aks")
+                ),
+            )
+        )
+        for name in ("eks", "gke", "aks", "kops", "kubespray", "talos", "openshift", "rke2", "microk8s", "k0s")
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(params=[*ALL, *(("shape", name) for name in SHAPES)], ids=lambda p: f"{p[0]}-{p[1]}")
+def made(request: pytest.FixtureRequest) -> Ticket:
+    kind, name = request.param
+    if kind == "shape":
+        return SHAPES[name]()
+    return ticket(name) if kind == "recorded" else of_fixture(name)
+
+
+def by_id(made: Ticket) -> dict[str, RollbackStep]:
+    return {back.id: back for back in made.rollback}
+
+
+def downgrades(back: RollbackStep) -> bool:
+    return any("downgrade enable" in command.text for command in back.commands)
+
+
+def copies_etcd(back: RollbackStep) -> bool:
+    """Puts an older member's manifest back on data that may be newer, with no downgrade before."""
+    return (
+        any(re.search(r"cp .*etcd\.yaml", command.text) for command in back.commands)
+        and not downgrades(back)
+        and not any("snapshot restore" in command.text for command in back.commands)
+    )
+
+
+def leaves_something(step: Step) -> bool:
+    """Whether a step changes the cluster or its nodes: copies, checks and fetched images do not."""
+    passing = re.compile(
+        r"snapshot|backup|install -d|sha256sum|cp -a|upgrade plan|images pull|recommend|image (pull|list)"
+        r"|crictl pull|--dry-run|install -m 0755 .*/etcdctl"
+    )
+    return any(c.runs == "write" and not passing.search(c.text) for c in step.commands)
+
+
+def test_a_fork_tells_nothing_whose_condition_is_false_there(made: Ticket) -> None:
+    backs, steps = by_id(made), {step.id for step in made.steps}
+    for fork in made.rollback_forks:
+        assert set(fork.ran) <= steps
+        assert set(fork.do) | set(fork.never) | set(fork.stays) <= set(backs)
+        assert not set(fork.do) & (set(fork.never) | set(fork.stays)), fork.when
+        assert len(set(fork.do)) == len(fork.do)
+        for name in fork.do:
+            needed = backs[name].needed_once
+            assert not needed or set(needed) & set(fork.ran), (fork.when, name)
+            assert backs[name].verdict != "one-way" or backs[name].commands, (fork.when, name)
+            if copies_etcd(backs[name]):
+                assert fork.etcd != "new", (fork.when, name)
+            if downgrades(backs[name]):
+                assert fork.etcd == "new", (fork.when, name)
+
+
+def test_an_older_member_never_meets_newer_data_on_one_path(made: Ticket) -> None:
+    for fork in made.rollback_forks:
+        kinds = [back for name, back in by_id(made).items() if name in fork.do]
+        assert not (any(map(copies_etcd, kinds)) and any(map(downgrades, kinds))), fork.when
+        if any(command.text.find("snapshot restore") > 0 for back in kinds for command in back.commands):
+            assert not any(map(copies_etcd, kinds) or map(downgrades, kinds)), fork.when
+
+
+def test_what_a_step_of_the_plan_changed_is_taken_back_after_it(made: Ticket) -> None:
+    backs = by_id(made)
+    for step in made.steps:
+        if not leaves_something(step):
+            continue
+        after = [fork for fork in made.rollback_forks if step.id in fork.ran]
+        assert after, (step.id, step.title)
+        for fork in after:
+            undone = [name for name in (*fork.do, *fork.stays) if step.id in backs[name].needed_once]
+            lost = any("snapshot" in backs[name].what for name in fork.do)
+            assert undone or lost or fork.stays, (step.id, step.title, fork.when)
+            if not fork.stays:
+                assert undone or lost, (step.id, step.title, fork.when)
+
+
+def test_each_step_back_says_what_must_be_seen(made: Ticket) -> None:
+    for back in made.rollback:
+        if back.commands:
+            assert back.go_on, (back.id, back.what)
+            assert back.stop, (back.id, back.what)
+        if back.verdict == "one-way":
+            assert back.minutes is None or any(c.runs == "write" for c in back.commands), back.id
+            assert not back.commands or any(c.runs == "write" for c in back.commands), back.id
+        assert set(back.nodes) <= {node.name for node in made.snapshot.nodes} | {
+            c.node for c in made.snapshot.components
+        }  # fmt: skip
+
+
+def test_every_change_has_a_line_for_each_place_where_it_can_stop(made: Ticket) -> None:
+    if not any(step.phase == "control-plane" for step in made.steps):
+        return
+    begin = next(s.id for s in made.steps if s.phase != "before")
+    first = made.rollback_forks[0]
+    assert first.when == f"before {begin} starts"
+    assert not [name for name in first.ran if not name.startswith("P-")]
+    covered = {name for fork in made.rollback_forks for name in fork.ran}
+    assert covered == {step.id for step in made.steps}
+
+
+def forks(made: Ticket) -> list[tuple[str, str, list[str], list[str]]]:
+    keys = {
+        "kubelet": "kubelets", "addons": "kube-proxy", "control": "kube-apiserver", "config": "ConfigMap",
+        "etcd": "etcd, member", "down": "etcd, after", "rules": "DeviceTaintRules", "packages": "kubeadm on",
+        "budgets": "PodDisruption", "bare": "Pods without", "restore": "whole data", "extended": "Pods that get",
+    }  # fmt: skip
+
+    def word(name: str) -> str:
+        return next(
+            key for key, start in keys.items() if by_id(made)[name].what.startswith((start, f"The {start}"))
+        )
+
+    return [(f.etcd, f.when, [*map(word, f.do)], [*map(word, f.never)]) for f in made.rollback_forks]
+
+
+def test_the_forks_of_three_members() -> None:
+    rows = forks(ticket())
+    assert [(etcd, do, never) for etcd, _, do, never in rows] == [
+        ("old", ["config", "packages", "budgets"], ["etcd", "down", "restore"]),
+        ("old", ["control", "config", "rules", "extended", "packages", "budgets"], ["down"]),
+        ("old", ["etcd", "control", "config", "rules", "extended", "packages", "budgets"], ["down"]),
+        ("new", ["kubelet", "addons", "control", "config", "rules", "extended", "packages", "bare", "budgets"], ["etcd"]),
+        ("new", ["kubelet", "addons", "control", "config", "down", "rules", "extended", "packages", "bare", "budgets"], ["etcd"]),
+        ("", ["restore", "kubelet", "packages"], ["control", "etcd", "down"]),
+    ]  # fmt: skip
+    early, late = rows[1][1], rows[3][1]
+    assert "I-3 moves the last one" in early
+    assert "no member of etcd is left on 3.6" in late
+
+
+def test_with_one_member_there_is_no_time_between() -> None:
+    rows = forks(plan(one_control_plane(recorded("before")), dra_profile()))
+    assert [etcd for etcd, *_ in rows] == ["old", "new", "new", ""]
+    assert "etcd" in rows[1][3]
+
+
+def test_without_a_change_of_etcds_minor_its_members_go_back_alone() -> None:
+    rows = forks(plan(recorded("before"), to("1.36.4")))
+    assert not any("down" in [*do, *never] for _, _, do, never in rows)
+    assert "etcd" in rows[2][2]
+
+
+def test_minutes_are_those_of_one_line_and_not_of_all() -> None:
+    made = ticket()
+    backs = by_id(made)
+    for fork in made.rollback_forks:
+        assert fork.minutes == sum(backs[name].minutes or 0 for name in fork.do)
+    assert max(f.minutes or 0 for f in made.rollback_forks) < sum(b.minutes or 0 for b in made.rollback)
+
+
+def test_a_member_goes_back_only_behind_a_guard_that_prints_something() -> None:
+    etcd = next(b for b in ticket().rollback if b.what.startswith("etcd, member"))
+    down = next(b for b in ticket().rollback if b.what.startswith("etcd, after"))
+    assert "at least one member on 3.6" in etcd.guard
+    assert down.id in etcd.guard
+    assert etcd.commands[0].runs == "read"
+    assert "endpoint status" in etcd.commands[0].text
+    wait = next(c.text for c in down.commands if "storageVersion" in c.text)
+    assert down.commands.index(next(c for c in down.commands if c.text == wait)) < next(
+        at for at, c in enumerate(down.commands) if "cp " in c.text
+    )
+    same = next(b for b in plan(recorded("before"), to("1.36.4")).rollback if b.what.startswith("etcd"))
+    assert same.guard == ""
+
+
+def test_a_restore_waits_where_it_must() -> None:
+    restore = next(b for b in ticket().rollback if b.what.startswith("The whole data store"))
+    order = ["sha256sum -c", "mv /etc/kubernetes/manifests", "crictl ps -q", "snapshot restore", "cp .*etcd.yaml",
+             "endpoint health", "cp .*kube-apiserver.yaml", "get --raw /version", "cp .*kube-scheduler.yaml",
+             "restart kubelet"]  # fmt: skip
+    found = [next(at for at, c in enumerate(restore.commands) if re.search(word, c.text)) for word in order]
+    assert found == sorted(found)
+    before = [s for s in ticket().steps if s.phase == "before"]
+    taken = next(at for at, s in enumerate(before) if any("snapshot save" in c.text for c in s.commands))
+    for at, step in enumerate(before):
+        if "out of ConfigMap kubeadm-config" in step.title:
+            # Only what came after the snapshot is lost with it.
+            assert (step.id in restore.lost) == (at > taken)
+    assert "cp-2, cp-3" in restore.guard
+    clean = plan(one_control_plane(recorded("after")))
+    assert not [b for b in clean.rollback if b.what.startswith("The whole") and "sha256 file" in b.guard]
+
+
+def test_every_saved_config_map_is_put_back_from_its_own_file() -> None:
+    made = ticket()
+    back = next(b for b in made.rollback if b.what.startswith("ConfigMap"))
+    saved = "\n".join(c.text for s in made.steps if s.phase == "before" for c in s.commands)
+    files = [re.search(r"(\S+-before-\S+\.yaml) \|", c.text) for c in back.commands]
+    assert len(files) == len({f[1] for f in files if f}) == 4
+    for name in (f[1] for f in files if f):
+        assert f"> {name}" in saved
+        assert name.removesuffix("-before-1.37.2.yaml") in back.to
+
+
+def test_nodes_go_back_last_first_and_force_is_for_those_that_need_it() -> None:
+    made = ticket()
+    back = next(b for b in made.rollback if b.what.startswith("kubelets"))
+    forward = [name for s in made.steps if s.phase == "nodes" for name in s.nodes]
+    assert list(back.nodes) == forward[::-1]
+    drain = next(c.text for c in back.commands if "kubectl drain" in c.text)
+    assert "in gpu-1) MORE=" in drain
+    assert drain.index("--force") < drain.index("kubectl drain")
+    none = replace(recorded("before"), pods=tuple(p for p in recorded("before").pods if p.owner is not None))
+    plain = next(b for b in plan(none).rollback if b.what.startswith("kubelets"))
+    assert not any("--force" in c.text for c in plain.commands)
+
+
+def fork_of(made: Ticket, word: str) -> RollbackFork:
+    return next(fork for fork in made.rollback_forks if word in fork.when)
+
+
+def test_a_provider_keeps_the_control_plane_and_takes_nodes_back_as_it_can() -> None:
+    gke, eks = SHAPES["a cluster of gke"](), SHAPES["a cluster of eks"]()
+    for made in (gke, eks):
+        control = next(b for b in made.rollback if "kube-apiserver" in b.what)
+        assert (control.verdict, control.commands, control.minutes) == ("one-way", (), None)
+        started = next(s.id for s in made.steps if s.phase == "control-plane")
+        assert fork_of(made, f"{started} has started").stays == (control.id,)
