@@ -136,6 +136,14 @@ def _names(values: Sequence[str], limit: int = 6) -> str:
     return tr("{names} and {n} more", names=", ".join(listed[:limit]), n=len(listed) - limit)
 
 
+def _brief(value: str, limit: int = 8) -> str:
+    """Shorten a list that is written in one text: more than ``limit`` items are counted; the JSON has them all."""
+    items = value.split(", ")
+    if len(items) <= limit + 1:
+        return value
+    return tr("{names} and {n} more", names=", ".join(items[:limit]), n=len(items) - limit)
+
+
 def _when(value: str) -> str:
     """Return an RFC 3339 time as people write it: date, hour and minute, UTC. What is no such time stays."""
     try:
@@ -180,6 +188,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         rich=rich,
         value=value_text,
         names=_names,
+        brief=_brief,
         cap=_cap,
         dedupe=_dedupe,
         when=_when,

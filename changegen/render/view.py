@@ -28,6 +28,7 @@ from changegen.model.ticket import (
     Ticket,
 )
 from changegen.render import escape as esc
+from changegen.words import unobserved_reason
 
 LAYERS = ("api", "scheduling", "device", "runtime")
 PHASES = ("before", "control-plane", "nodes", "drivers", "after")
@@ -578,13 +579,81 @@ def consequences(results: Results) -> list[Deviation]:
     return [msgspec.structs.replace(row, code="") for row in results.done if row.code == "follows"]
 
 
+def count_word(key: str) -> str:
+    """Return the words of a number of the closing report."""
+    return {
+        "pass": tr("checks that pass"),
+        "fail": tr("checks that fail"),
+        "unknown": tr("checks that are not known"),
+        "attested": tr("checks that a person attests"),
+        "done": tr("planned and done"),
+        "follows": tr("consequences of the planned change"),
+        "not_done": tr("planned and not done"),
+        "unplanned": tr("done and not planned"),
+        "open": tr("open points"),
+    }.get(key, key)
+
+
+def time_word(key: str) -> str:
+    """Return the words of a time of the closing report."""
+    return {
+        "before": tr("reading before the change"),
+        "after": tr("reading after the change"),
+        "first_start": tr("first container of the change started"),
+        "last_start": tr("last container of the change started"),
+    }.get(key, key)
+
+
+def counts(results: Results) -> list[tuple[str, int]]:
+    """Return the report's numbers with their words; those of checks always, the others when there is one."""
+    always = {"pass", "fail", "unknown"}
+    return [(count_word(key), n) for key, n in results.counts.items() if n or key in always]
+
+
+def not_comparable(results: Results) -> list[tuple[str, str]]:
+    """Return what could be read on one side only or on neither, gathered by side and reason."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in results.not_comparable:
+        subject = row.what if row.area == "reading" else f"{row.area} {row.what}"
+        groups[row.side, unobserved_reason(row.reason)].append(subject)
+    sides = {
+        "before": tr("not readable before"),
+        "after": tr("not readable after"),
+        "both": tr("read on neither side"),
+    }
+    return [(f"{sides[side]} ({why})", ", ".join(what)) for (side, why), what in groups.items()]
+
+
+def _plain_subjects(row: Deviation) -> Deviation:
+    """Return a row whose subjects do not repeat what it says already."""
+    head = row.what.split(": ")[0]
+    if all(s == head for s in row.subjects):
+        return msgspec.structs.replace(row, subjects=())
+    if all(s.startswith(f"{head} ") for s in row.subjects):
+        return msgspec.structs.replace(row, subjects=tuple(s.removeprefix(f"{head} ") for s in row.subjects))
+    return row
+
+
+def _rows(rows: Iterable[Deviation]) -> list[Deviation]:
+    return [_plain_subjects(row) for row in rows]
+
+
 def results_context(results: Results) -> dict[str, object]:
     """Return the names that a closing-report template may use."""
     return {
         "r": results,
+        "counts": counts(results),
+        "times": [(time_word(key), time) for key, time in results.times.items()],
+        "not_comparable": not_comparable(results),
         "layers": layers(results.checks, results.results),
-        "done": planned_done(results),
-        "consequences": consequences(results),
+        "done": _rows(planned_done(results)),
+        "not_done": _rows(results.not_done),
+        "unknown": _rows(results.unknown),
+        "consequences": _rows(consequences(results)),
+        "unplanned": _rows(row for row in results.unplanned if row.code != "with"),
+        "went_with": _rows(
+            msgspec.structs.replace(row, code="") for row in results.unplanned if row.code == "with"
+        ),
         "open_findings": open_findings(results.findings),
         "accepted_findings": accepted_findings(results.findings),
         **WORDS,
