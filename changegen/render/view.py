@@ -414,6 +414,8 @@ FACTS = (
     "not_known",
 )
 """First-page facts in the order that an approver asks; others follow, what is to be filled has its own row."""
+_IN_FACTS = frozenset({"reason", "window_start", "window_end"})
+"""Fields whose value is among the first-page facts: why and when."""
 
 
 def facts(ticket: Ticket) -> list[tuple[str, str]]:
@@ -561,6 +563,7 @@ def context(ticket: Ticket) -> dict[str, object]:
         "open_findings": open_findings(ticket.findings),
         "accepted_findings": accepted_findings(ticket.findings),
         "open_fields": [f for f in ticket.fields if f.required and not f.value],
+        "filled_fields": [f for f in ticket.fields if f.value and f.name not in _IN_FACTS],
         "minutes": sum(s.minutes or 0 for s in ticket.steps),
         "rollback_minutes": sum(r.minutes or 0 for r in ticket.rollback),
         "review": review(ticket),
