@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import (
     CONTROL_PLANE,
@@ -555,120 +557,151 @@ def _readers_text(component: str, readers: Iterable[str]) -> str:
 
 
 def _unseen(ctx: Context) -> Iterator[Finding]:
+    """Gates that cannot be seen; those to look for are named once, by the gravest finding that has the same ones."""
+    found = [*_blind(ctx), *(item for name in GATED for item in _unseen_of(ctx, name))]
+    carriers: dict[tuple[str, ...], Finding] = {}
+    for item, gone in sorted(found, key=lambda pair: pair[0].severity != "warning"):
+        carriers.setdefault(gone, item)
+    for item, gone in found:
+        carrier = carriers[gone]
+        if not gone:
+            yield item
+            continue
+        if item is carrier:
+            hint = tr("Gates that would stop it, if one is set: {gates}.", gates=", ".join(gone))
+        else:
+            hint = tr(
+                "Gates that would stop it, if one is set: those that {code} names for {component}.",
+                code=carrier.code,
+                component=carrier.subject.component,
+            )
+        yield msgspec.structs.replace(item, advice=f"{item.advice} {hint}")
+
+
+def _blind(ctx: Context) -> Iterator[tuple[Finding, tuple[str, ...]]]:
+    """Components of which no source says anything, each with the gates to look for.
+
+    Those of a provider's control plane stand together: there is one place to ask.
+    """
+    together: dict[tuple[object, ...], list[str]] = {}
     for name in GATED:
-        blind = [c for c in ctx.of(name) if ctx.sources(c) is None]
-        betrayed = [c for c in ctx.of(name) if ctx.sources(c) is not None and c.feature_gates == UNOBSERVABLE]
-        betrayed = [c for c in betrayed if c.effective_gates is not None]
-        if betrayed:
-            yield finding(
-                PARTLY_SEEN,
-                tr(
-                    "Of {component} {where} only the metric was read: gates at another value than the default must be set, those that are set to their default stay unseen.",
-                    component=name,
-                    where=names(place_of(c) for c in betrayed),
-                ),
-                component=name,
-                instances=[label_of(c) for c in betrayed],
-                advice=_unseen_advice(ctx, name),
+        unseen = any(ctx.sources(c) is None for c in ctx.of(name))
+        expected = name != "kube-proxy" and not _hosts(ctx, name) and ctx.target is not None
+        if unseen or (expected and not ctx.of(name)):
+            key = (unseen, would_stop(ctx, name)) if _of_provider(ctx, name) else (name,)
+            together.setdefault(key, []).append(name)
+    for members in together.values():
+        component = ", ".join(members)
+        blind = [c for name in members for c in ctx.of(name) if ctx.sources(c) is None]
+        if blind and {place_of(c) for c in blind} <= set(members):
+            text = tr(
+                "The feature gates of {component} cannot be seen: whether the target starts with them is not known.",
+                component=component,
             )
-        if blind:
-            nature = ctx.snapshot.cluster.managed and name in CONTROL_PLANE
-            yield finding(
-                UNOBSERVABLE_GATES,
-                tr(
-                    "The feature gates of {component} ({count}: {where}) cannot be seen: whether the target starts with them is not known.",
-                    count=len(blind),
-                    component=name,
-                    where=names(place_of(c) for c in blind),
-                ),
-                component=name,
-                instances=[label_of(c) for c in blind],
-                evidence=unique(
-                    Evidence(source=label_of(c), path="feature gates", provenance=c.feature_gates_source)
-                    for c in blind[:3]
-                ),
-                advice=_unseen_advice(ctx, name),
-                severity="info" if nature or name == "kube-proxy" else "warning",
-            )
-        elif (
-            not ctx.of(name)
-            and not _hosts(ctx, name)
-            and name in {*CONTROL_PLANE, "kubelet"}
-            and ctx.target is not None
-        ):
-            yield finding(
-                UNOBSERVABLE_GATES,
-                tr(
-                    "No instance of {component} was seen, so its feature gates are not known.", component=name
-                ),
-                component=name,
-                advice=_unseen_advice(ctx, name),
-                severity="info" if ctx.snapshot.cluster.managed and name in CONTROL_PLANE else "warning",
-            )
-        for owner, of_owner in _blind_elsewhere(ctx, name).items():
+        elif blind:
             text = tr(
                 "The feature gates of {component} ({count}: {where}) cannot be seen: whether the target starts with them is not known.",
-                count=len(of_owner),
-                component=name,
-                where=names(place_of(c) for c in of_owner),
+                count=len(blind),
+                component=component,
+                where=names(place_of(c) for c in blind),
             )
-            yield finding(
-                UNOBSERVABLE_GATES,
-                text + " " + tr("It belongs to the hosted control plane {owner}.", owner=owner),
+        else:
+            text = tr(
+                "No instance of {component} was seen, so its feature gates are not known.",
+                component=component,
+            )
+        grave = not _of_provider(ctx, members[0]) and members != ["kube-proxy"]
+        item = finding(
+            UNOBSERVABLE_GATES,
+            text,
+            component=component,
+            instances=[label_of(c) for c in blind],
+            evidence=_no_source(blind),
+            advice=_where_to_look(ctx, members[0]),
+            severity="warning" if grave else "info",
+        )
+        yield item, would_stop(ctx, members[0])
+
+
+def _of_provider(ctx: Context, component: str) -> bool:
+    return ctx.snapshot.cluster.managed and component in CONTROL_PLANE
+
+
+def _no_source(blind: Iterable[Component]) -> tuple[Evidence, ...]:
+    return unique(
+        Evidence(source=label_of(c), path="feature gates", provenance=c.feature_gates_source)
+        for c in list(blind)[:3]
+    )
+
+
+def _unseen_of(ctx: Context, name: str) -> Iterator[tuple[Finding, tuple[str, ...]]]:
+    """What else is not seen of one component, each with the gates to look for."""
+    look, gone = _where_to_look(ctx, name), would_stop(ctx, name)
+    betrayed = [c for c in ctx.of(name) if ctx.sources(c) is not None and c.feature_gates == UNOBSERVABLE]
+    betrayed = [c for c in betrayed if c.effective_gates is not None]
+    if betrayed:
+        text = tr(
+            "Of {component} {where} only the metric was read: gates at another value than the default must be set, those that are set to their default stay unseen.",
+            component=name,
+            where=names(place_of(c) for c in betrayed),
+        )
+        labels = [label_of(c) for c in betrayed]
+        yield finding(PARTLY_SEEN, text, component=name, instances=labels, advice=look), gone
+    for owner, of_owner in _blind_elsewhere(ctx, name).items():
+        text = tr(
+            "The feature gates of {component} ({count}: {where}) cannot be seen: whether the target starts with them is not known.",
+            count=len(of_owner),
+            component=name,
+            where=names(place_of(c) for c in of_owner),
+        )
+        item = finding(
+            UNOBSERVABLE_GATES,
+            text + " " + tr("It belongs to the hosted control plane {owner}.", owner=owner),
+            component=name,
+            instances=[label_of(c) for c in of_owner],
+            evidence=_no_source(of_owner),
+            advice=look,
+        )
+        yield item, gone
+    group = [
+        c
+        for c in ctx.of(name)
+        if c.feature_gates != UNOBSERVABLE
+        # kube-proxy takes nothing but its file, where it has one.
+        and (not complete(c) or (c.gates_certainty == "intended" and name != "kube-proxy"))
+    ]
+    if group:
+        text = tr(
+            "The gates of {component} ({count}) were read from {source} only: other flags and files can set more.",
+            count=len(group),
+            component=name,
+            source=names({c.feature_gates_source or c.gate_sources[0].place for c in group}, 3),
+        )
+        labels = [label_of(c) for c in group]
+        yield finding(PARTLY_SEEN, text, component=name, instances=labels, advice=look), gone
+    unknown = [c for c in ctx.of(name) if c.feature_gates != UNOBSERVABLE and not _can_forecast(ctx, c)]
+    if unknown and ctx.goes_to(name) is not None:
+        item = finding(
+            NOT_FORECAST,
+            tr(
+                "{component} {where}: {version}, so what changes by default is not known.",
                 component=name,
-                instances=[label_of(c) for c in of_owner],
-                evidence=unique(
-                    Evidence(source=label_of(c), path="feature gates", provenance=c.feature_gates_source)
-                    for c in of_owner[:3]
+                where=names(place_of(c) for c in unknown),
+                version=names(
+                    {
+                        tr("the version is not known")
+                        if ctx.version_of(c) is None
+                        else tr(
+                            "version {version} is not in the data", version=c.running_version or c.version
+                        )
+                        for c in unknown
+                    }
                 ),
-                advice=_unseen_advice(ctx, name),
-            )
-        partly = [c for c in ctx.of(name) if c.feature_gates != UNOBSERVABLE and not complete(c)]
-        intended = [
-            c
-            for c in ctx.of(name)
-            if c.feature_gates != UNOBSERVABLE
-            and complete(c)
-            # kube-proxy takes nothing but its file, where it has one.
-            and name != "kube-proxy"
-            and c.gates_certainty == "intended"
-        ]
-        if partly or intended:
-            group = partly or intended
-            yield finding(
-                PARTLY_SEEN,
-                tr(
-                    "The gates of {component} ({count}) were read from {source} only: other flags and files of theirs can set more.",
-                    count=len(group),
-                    component=name,
-                    source=names({c.feature_gates_source or c.gate_sources[0].place for c in group}, 3),
-                ),
-                component=name,
-                instances=[label_of(c) for c in group],
-                advice=_unseen_advice(ctx, name),
-            )
-        unknown = [c for c in ctx.of(name) if c.feature_gates != UNOBSERVABLE and not _can_forecast(ctx, c)]
-        if unknown and ctx.goes_to(name) is not None:
-            yield finding(
-                NOT_FORECAST,
-                tr(
-                    "{component} {where}: {version}, so what changes by default is not known.",
-                    component=name,
-                    where=names(place_of(c) for c in unknown),
-                    version=names(
-                        {
-                            tr("the version is not known")
-                            if ctx.version_of(c) is None
-                            else tr(
-                                "version {version} is not in the data", version=c.running_version or c.version
-                            )
-                            for c in unknown
-                        }
-                    ),
-                ),
-                component=name,
-                instances=[label_of(c) for c in unknown],
-            )
+            ),
+            component=name,
+            instances=[label_of(c) for c in unknown],
+        )
+        yield item, ()
 
 
 def _effective(ctx: Context) -> Iterator[Finding]:
@@ -743,14 +776,6 @@ def would_stop(ctx: Context, component: str) -> tuple[str, ...]:
         older = [m for m in older if minor_key(m) >= minor_key(today)]
     before = {gate for minor in older for gate in ctx.data.gates(minor)}
     return tuple(sorted(before - set(ctx.data.gates(target))))
-
-
-def _unseen_advice(ctx: Context, component: str) -> str:
-    gone = would_stop(ctx, component)
-    advice = _where_to_look(ctx, component)
-    if gone:
-        advice += " " + tr("Gates that would stop it, if one is set: {gates}.", gates=", ".join(gone))
-    return advice
 
 
 def _where_to_look(ctx: Context, component: str) -> str:

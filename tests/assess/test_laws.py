@@ -372,3 +372,25 @@ def test_seats_are_of_this_cluster_unless_it_only_hosts() -> None:
     assert "kamaji:t/a" in of(run(host), "CG-GATE-001")[0].message
     ctx = context(host)
     assert [stop.minor for seat in seats(ctx) for stop in stops(ctx, seat)] == ["1.37"]
+
+
+def test_gates_to_look_for_are_named_once() -> None:
+    unseen = {"feature_gates": "unobservable", "gate_sources": ()}
+    names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    provider = [pod(name, **unseen, kind="inferred", instance=None) for name in names]
+    blind = cluster(*provider, kubelet(), proxy(**unseen))
+    managed = Cluster(name="test", distribution="eks", managed=True)
+    blind = msgspec.structs.replace(blind, cluster=managed)
+    found = of(run(blind), "CG-GATE-030")
+    assert [(f.severity, f.subject.component) for f in found] == [
+        ("warning", "kubelet"),
+        ("info", ", ".join(names)),
+        ("info", "kube-proxy"),
+    ]
+    assert ["SidecarContainers" in f.advice for f in found] == [True, False, False]
+    assert all("those that CG-GATE-030 names for kubelet" in f.advice for f in found[1:])
+    assert all(name in found[1].message for name in names)
+    # Where the kubelet's were read, the next one names them.
+    seen = cluster(*provider, kubelet(gates={}), proxy(**unseen), cluster=managed)
+    found = of(run(seen), "CG-GATE-030")
+    assert ["SidecarContainers" in f.advice for f in found] == [True, False]
