@@ -91,7 +91,7 @@ def flag_values(argv: Sequence[str], name: str, bare: Collection[str] = ()) -> t
 
     As spf13/pflag reads them: `--name=V`, `--name V`, `_` for `-` in names, nothing behind a lone `--`. A flag takes
     the next argument for its value unless it is in `bare` (flags that stand alone); with an empty `bare` a flag whose
-    next argument begins with `--` is taken to stand alone, which is right for all sensible command lines.
+    next argument begins with `-` is taken to stand alone, which is right for all sensible command lines.
 
     Args:
         argv: arguments of the component itself, without its name; unwrap shells and log runners before.
@@ -116,8 +116,6 @@ def flag_values(argv: Sequence[str], name: str, bare: Collection[str] = ()) -> t
                 continue
             if index >= len(argv):
                 break
-            if not bare and flag != name and argv[index].startswith("--"):
-                continue
             if flag != name and not bare and argv[index].startswith("-"):
                 continue
             value = argv[index]

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from changegen.facts import FACTS, Args, Reading, command, evaluate
+from changegen.facts.base import taint_text
+from changegen.facts.components import running_version
 from changegen.facts.reads import READS, reads_as
-from changegen.model.snapshot import DeviceHealth
+from changegen.model.snapshot import DeviceHealth, Unobserved
 from tests.kubectl_stub import in_shell, run
 from tests.plan.build import RECORDED, recorded, ticket
 
@@ -150,6 +152,50 @@ def test_a_kind_read_in_some_namespaces_only_is_not_known_for_the_cluster() -> N
     assert not evaluate("component.running", partly, STATIC["etcd"]).known
 
 
+def test_a_kind_read_in_the_namespace_of_the_pods_is_known_for_them() -> None:
+    partly = msgspec.structs.replace(recorded("before"), namespaces_read={"pods": ("kube-system",)})
+    for name in ("component.running", "component.names-gate"):
+        assert evaluate(name, partly, {**STATIC["etcd"], "gate": "SidecarContainers"}).known, name
+
+
+def test_what_was_not_read_says_the_reason_of_the_reading() -> None:
+    lack = Unobserved(what="nodes", reason="not-in-capture")
+    less = msgspec.structs.replace(recorded("before"), kinds_read=(), unobserved=(lack,))
+    assert evaluate("nodes.cordoned", less, {}).reason == "nodes were not read: not in the capture"
+
+
+def test_long_maps_are_counted_by_value() -> None:
+    assert evaluate("nodes.taint-counts", recorded("before"), {}).value == {
+        "example.com/gpu-only=true:NoSchedule": 1,
+        "node-role.kubernetes.io/control-plane:NoSchedule": 3,
+    }
+    assert evaluate("dra.device-counts", recorded("before"), {"driver": GPU}).value == {"2": 3}
+
+
+def test_taints_that_the_cluster_sets_and_takes_away_are_no_difference() -> None:
+    ill = ("node.kubernetes.io/unreachable", "", "NoExecute")
+    assert (
+        taint_text([("b", "", "NoSchedule"), ill, ("a", "x", "NoExecute")]) == "a=x:NoExecute, b:NoSchedule"
+    )
+
+
+def test_a_fact_tells_where_it_was_seen() -> None:
+    (seen,) = evaluate("server.version", recorded("before"), {}).evidence
+    assert (seen.source, seen.path, seen.value, seen.provenance) == (
+        "/version",
+        "gitVersion",
+        "v1.36.3",
+        "version",
+    )
+
+
+@pytest.mark.parametrize("image", ["", "registry.k8s.io/kube-proxy:latest", f"sha256:{'a' * 64}"])
+def test_a_running_image_without_a_version_proves_none_and_is_named(image: str) -> None:
+    reading = running_version(image, "kube-proxy", running=True)
+    assert not reading.known
+    assert (image or "-") in reading.reason
+
+
 def test_silence_of_a_command_is_not_known() -> None:
     silent = {
         "dra.devices",
@@ -187,6 +233,8 @@ def test_unhealthy_devices_are_named() -> None:
     assert reading.value == (f"{pod.namespace}/{pod.name} gpu-0: Unhealthy",)
     printed = f'{pod.namespace}\t{pod.name}\t[{{"name":"r","resources":[{{"health":"Unhealthy","resourceID":"gpu-0"}}]}}]\n'
     assert FACTS["pods.unhealthy-devices"].parse(printed, {}).value == reading.value
+    empty = f'{pod.namespace}\t{pod.name}\t[{{"name":"r","resources":null}}]\n'
+    assert FACTS["pods.unhealthy-devices"].parse(empty, {}).value == ()
 
 
 @pytest.mark.parametrize(

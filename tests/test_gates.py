@@ -57,6 +57,8 @@ def named(forecasts: tuple[GateForecast, ...], gate: str) -> GateForecast:
         (["--kubeconfig", "--feature-gates=A=true"], ("A=true",)),
         (["--feature-gates="], ("",)),
         (["--feature-gates"], ()),
+        (["--feature-gates", "--odd=1"], ("--odd=1",)),
+        (["--oom-score-adj", "-999", "--feature-gates=A=true"], ("A=true",)),
         (["--", "--feature-gates=A=true"], ()),
         (["--feature-gates-file=x", "--my-feature-gates=A=true"], ()),
         (["positional", "-v", "--feature-gates=A=true"], ("A=true",)),
@@ -348,6 +350,7 @@ def test_a_gate_that_waits_for_the_minimum_compatibility_version() -> None:
             },
         ),
         ("1.38", "", {"emulation version 1.38 is not between [1.34, 1.37.0]"}),
+        ("10.36", "", {"emulation version 10.36 is not between [1.34, 1.37.0]"}),
         ("1.36", "1.37", {"minCompatibilityVersion version 1.37 is not between [1.34, 1.36]"}),
         ("1.36.1", "", {"patch version not allowed, got: kube=1.36.1"}),
         ("1.36,1.36", "", {"duplicate version flag, kube=1.36 and kube=1.36"}),
@@ -562,6 +565,14 @@ def test_kinds_of_a_single_hop() -> None:
     assert removed.target is None
     assert removed.blocking
     assert removed.set_by == "flag"
+
+
+@pytest.mark.parametrize(("setting", "kind"), [(True, "new-on"), (False, "new-off")])
+def test_a_gate_that_is_set_before_its_time_is_new_with_its_value(setting: bool, kind: str) -> None:
+    default = {"EtcdRangeStream": True, "DRADerivedAttributes": False}
+    gate = next(name for name, value in default.items() if value is not setting)
+    found = forecast("kube-apiserver", "v1.36.3", "v1.37.2", flags(f"{gate}={str(setting).lower()}"))
+    assert named(found.gates, gate).kind == kind
 
 
 @pytest.mark.parametrize(

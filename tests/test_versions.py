@@ -14,6 +14,7 @@ from changegen.versions import (
     Version,
     compare,
     in_order,
+    is_release,
     kubernetes_release,
     minor_key,
     minor_of,
@@ -144,8 +145,26 @@ def test_calendar_and_release_versions_have_no_order() -> None:
         _ = calendar < release
     assert Version.parse("2026.1.1").scheme == "calendar"
     assert Version.parse("25.3.1") < Version.parse("2026.1.1")
+    assert Version.parse("2025.1.1") < Version.parse("26.3.1")
+    assert Version.parse("25.13.0").scheme == "release"  # a year has twelve months
     assert Version.parse("580.95.05").scheme == "release"
     assert len(in_order([calendar, release])) == 2
+
+
+@pytest.mark.parametrize(
+    ("actual", "wanted", "same"),
+    [
+        ("v1.37.2-eks-1234567", "1.37.2", True),
+        ("v1.37.2", "1.37.1", False),
+        ("v1.37.0-rc.1", "1.37.0", False),
+        ("v1.37.2", "1.37", True),
+        ("v1.37.0-rc.1", "1.37", True),
+        ("v1.36.9", "1.37", False),
+        ("v25.12.0", "0.4.0", False),
+    ],
+)
+def test_a_release_without_a_patch_is_any_of_its_minor(actual: str, wanted: str, same: bool) -> None:
+    assert is_release(Version.parse(actual), Version.parse(wanted)) is same
 
 
 @pytest.mark.parametrize(
@@ -223,6 +242,7 @@ def test_hops_between_minors() -> None:
         ),
         (f"sha256:{'b' * 64}", "", "", None, f"sha256:{'b' * 64}", ""),
         ("library/x", "", "library/x", None, None, "x"),
+        ("library/x:@", "", "library/x", None, None, "x"),
     ],
 )
 def test_image_references(

@@ -16,6 +16,7 @@ from changegen.model.snapshot import (
     Snapshot,
 )
 from changegen.model.ticket import Evidence, Layer
+from changegen.words import unobserved_reason
 
 Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 Args = Mapping[str, Scalar | tuple[str, ...]]
@@ -65,11 +66,11 @@ def arg(args: Args, key: str) -> str:
 
 
 def args_of(args: Args, key: str) -> tuple[str, ...]:
-    """An argument as a tuple of texts."""
-    value = args.get(key, ())
-    if isinstance(value, tuple):
-        return value
-    return tuple(str(item) for item in value) if isinstance(value, list) else (str(value),)
+    """An argument as a tuple of texts: one text is a tuple of one; empty where it is not given."""
+    value = args.get(key)
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (str(value),)
 
 
 def quoted(text: str) -> str:
@@ -145,7 +146,7 @@ def lacking(snapshot: Snapshot, *kinds: str, namespace: str = "") -> Reading | N
     for kind in kinds:
         if kind not in snapshot.kinds_read:
             reasons = [item for item in snapshot.unobserved if item.what == kind]
-            detail = f": {reasons[0].reason}" if reasons else ""
+            detail = f": {unobserved_reason(reasons[0].reason)}" if reasons else ""
             return unknown(tr("{kind} were not read{detail}", kind=kind, detail=detail))
         partial = snapshot.namespaces_read.get(kind)
         if partial is not None and (not namespace or namespace not in partial):

@@ -94,6 +94,14 @@ def test_rules_work_in_the_older_minor_only_with_their_gate_and_api() -> None:
     assert rules_verdict(none, none.hops[-1]) is None
 
 
+@pytest.mark.parametrize(("today", "lost"), [("v1.36.3", True), ("v1.37.0", False), ("v1.38.0", False)])
+def test_rules_need_nothing_set_from_1_37_on(today: str, lost: bool) -> None:
+    made = scene(with_rule_settings(everywhere=False, configured=False))
+    judged = rules_verdict(made, replace(made.hops[-1], today=today))
+    assert judged is not None
+    assert bool(judged.lost) is lost
+
+
 def test_extended_resources_need_their_gate_in_the_older_minor() -> None:
     today = recorded("before")
     on = scene(today)
@@ -115,14 +123,14 @@ def test_extended_resources_need_their_gate_in_the_older_minor() -> None:
     assert extended_verdict(none, none.hops[-1]) is None
 
 
-def with_min_compat(value: str) -> Snapshot:
+def with_min_compat(value: str, flag: str = "min-compatibility-version") -> Snapshot:
     maps = []
     for item in recorded("before").config_maps:
         if item.kind == "kubeadm":
             flags = {**item.component_flags}
             flags["kube-apiserver"] = (
                 *flags.get("kube-apiserver", ()),
-                ConfigFact(name="min-compatibility-version", values=(value,)),
+                ConfigFact(name=flag, values=(value,)),
             )
             maps.append(replace(item, component_flags=flags))
         else:
@@ -136,6 +144,8 @@ def test_a_raised_minimum_compatibility_version_is_one_way() -> None:
     assert judged is not None
     assert judged.verdict == "one-way"
     assert min_compat_verdict(kept, kept.hops[-1]) is None
+    other = scene(with_min_compat("kube=1.37", "emulated-version"))
+    assert min_compat_verdict(other, other.hops[-1]) is None
     made = plan(with_min_compat("kube=1.37"))
     control = next(b for b in made.rollback if "kube-apiserver" in b.what)
     assert control.verdict == "one-way"
