@@ -19,7 +19,7 @@ from changegen.assess import assess
 from changegen.compare import compare
 from changegen.errors import InputError
 from changegen.explain import Explained, explain
-from changegen.facts import FACTS, Reading, Value, evaluate
+from changegen.facts import Reading, Value, evaluate
 from changegen.i18n import language, tr
 from changegen.kubedata import KubernetesData
 from changegen.model.base import Scalar
@@ -30,20 +30,23 @@ from changegen.model.ticket import (
     CheckResult,
     Comparison,
     Deviation,
+    Evidence,
     Finding,
     Results,
     Step,
     Ticket,
 )
-from changegen.plan import digest_of
 from changegen.plan.distribution import distribution
-from changegen.versions import is_release, try_version
+from changegen.store import digest_of
+from changegen.versions import is_release, parse_image, try_version
 from changegen.words import unobserved_reason
 
 __all__ = ["Attestation", "judge", "verify"]
 
 
 State = Literal["done", "not-done", "unknown"]
+Told = tuple[State, str, str]
+"""Of a planned change: its state, what the second reading shows, and why; the last two may be empty."""
 
 
 class Attestation(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,15 +103,16 @@ def _verify(
     said = {item.check: item for item in evidence}
     results = tuple(_result(check, after, said.get(check.id)) for check in ticket.checks)
     comparison = compare(before, after)
-    done, not_done, open_items = _planned(ticket, before, after)
-    failed_gates = _remedies(ticket, results)
-    done += failed_gates[0]
-    not_done += failed_gates[1]
+    planned = _planned(ticket, before, after)
+    mended, unmended = _remedies(ticket, results)
     explained = explain(ticket, before, after, comparison, data)
-    done += [_follows(item) for item in explained if item.how == "follows"]
+    follows = [item for item in explained if item.how == "follows"]
     roots = [item for item in explained if item.how == "unplanned"]
-    unplanned = tuple(_unplanned(item) for item in (*roots, *(i for i in explained if i.how == "with")))
-    open_items += _unproven(ticket, after, comparison)
+    beside = [item for item in explained if item.how == "with"]
+    done = [*planned["done"], *mended, *(_told(item, "follows") for item in follows)]
+    not_done = [*planned["not-done"], *unmended]
+    unplanned = (*(_told(item) for item in roots), *(_told(item, "with") for item in beside))
+    open_items = [*planned["unknown"], *_unproven(ticket, after, comparison)]
     findings: tuple[Finding, ...] = ()
     if data is not None and ticket.profile is not None:
         findings = assess(after, ticket.profile, data, day=after.captured_at[:10]).findings
@@ -130,8 +134,8 @@ def _verify(
             "fail": counts["fail"],
             "unknown": counts["unknown"],
             "attested": counts["attested"],
-            "done": sum(1 for item in done if item.code != "follows"),
-            "follows": sum(1 for item in done if item.code == "follows"),
+            "done": len(done) - len(follows),
+            "follows": len(follows),
             "not_done": len(not_done),
             "unplanned": len(roots),
             "open": len(open_items),
@@ -193,39 +197,34 @@ def _same_cluster(ticket: Ticket, after: Snapshot, *, other_cluster: bool) -> No
 def _result(check: Check, after: Snapshot, said: Attestation | None) -> CheckResult:
     if check.query is None or check.compare == "manual":
         if said is not None:
-            return CheckResult(
-                id=check.id,
-                result="attested",
-                actual=said.value or None,
-                attested_by=said.by,
-                reason=said.note,
-            )
+            return _attested(check, said)
         return CheckResult(id=check.id, result="unknown", reason=tr("needs evidence: no reading shows it"))
-    if check.query.fact not in FACTS:
-        return CheckResult(
-            id=check.id,
-            result="unknown",
-            reason=tr("this release knows no fact {name}", name=check.query.fact),
-        )
     reading = evaluate(check.query.fact, after, check.query.args)
     result, reason = judge(check, reading)
+    if result == "unknown" and said is not None:
+        return _attested(check, said, reading.evidence, reason)
     if result == "fail":
         reason = _early(check, after, reason)
-    if result == "unknown" and said is not None:
-        return CheckResult(
-            id=check.id,
-            result="attested",
-            actual=said.value or None,
-            evidence=reading.evidence,
-            attested_by=said.by,
-            reason=said.note or reason,
-        )
     return CheckResult(
         id=check.id,
         result=result,
         actual=reading.value if reading.known else None,
         evidence=reading.evidence,
         reason=reason,
+    )
+
+
+def _attested(
+    check: Check, said: Attestation, evidence: tuple[Evidence, ...] = (), reason: str = ""
+) -> CheckResult:
+    """Somebody's word; ``reason`` says why no reading tells, where they gave no note."""
+    return CheckResult(
+        id=check.id,
+        result="attested",
+        actual=said.value or None,
+        evidence=evidence,
+        attested_by=said.by,
+        reason=said.note or reason,
     )
 
 
@@ -387,33 +386,29 @@ def _components(after: Snapshot) -> dict[str, Component]:
     return found
 
 
-def _planned(
-    ticket: Ticket, before: Snapshot, after: Snapshot
-) -> tuple[list[Deviation], list[Deviation], list[Deviation]]:
-    """Each planned change, by what the second reading says of its subjects: done, not done, not known."""
-    done: list[Deviation] = []
-    not_done: list[Deviation] = []
-    open_items: list[Deviation] = []
-    lists: dict[State, list[Deviation]] = {"done": done, "not-done": not_done, "unknown": open_items}
+def _planned(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[State, list[Deviation]]:
+    """Each planned change, by what the second reading says of its subjects."""
+    found: dict[State, list[Deviation]] = {"done": [], "not-done": [], "unknown": []}
     components = _components(after)
     fresh = _fresh(before, after)
     for change in ticket.changes:
-        groups: dict[tuple[State, str, str], list[str]] = {}
+        groups: dict[Told, list[str]] = {}
         for subject in change.subjects:
-            state, actual, why = _state_of(change, subject, after, components, fresh)
-            groups.setdefault((state, actual, why), []).append(subject)
+            told = _state_of(change, subject, after, components, fresh)
+            groups.setdefault(told, []).append(subject)
         for (state, actual, why), subjects in sorted(groups.items()):
-            item = Deviation(
-                what=_what(change, subjects),
-                before=_shown(change.before),
-                planned=_shown(change.after),
-                actual=actual,
-                count=len(subjects),
-                subjects=tuple(subjects),
-                why=why,
+            found[state].append(
+                Deviation(
+                    what=_what(change, subjects),
+                    before=_shown(change.before),
+                    planned=_shown(change.after),
+                    actual=actual,
+                    count=len(subjects),
+                    subjects=tuple(subjects),
+                    why=why,
+                )
             )
-            lists[state].append(item)
-    return done, not_done, open_items
+    return found
 
 
 def _what(change: Change, subjects: Sequence[str]) -> str:
@@ -425,48 +420,63 @@ def _what(change: Change, subjects: Sequence[str]) -> str:
 
 def _state_of(
     change: Change, subject: str, after: Snapshot, components: Mapping[str, Component], fresh: tuple[str, ...]
-) -> tuple[State, str, str]:
+) -> Told:
     wanted = str(change.after)
     if change.area == "components":
-        item = components.get(subject)
-        if item is None and fresh and subject.partition(" ")[0] in ("kubelet", "kube-proxy"):
-            good = all(_same_version(version, wanted) for version in fresh)
-            return ("done" if good else "not-done"), tr("replaced by new nodes"), ""
-        if item is None:
-            if "pods" in after.kinds_read or subject.startswith("kubelet "):
-                return "unknown", "", tr("not seen in the second reading")
-            return "unknown", "", tr("Pods were not read")
-        if item.running_version is not None:
-            good = _same_version(item.running_version, wanted)
-            return ("done" if good else "not-done"), item.running_version, ""
-        if _same_version(item.version, wanted):
-            return (
-                "unknown",
-                item.version,
-                tr("asked for, not proven: {phase}, no running container says so", phase=item.phase or "-"),
-            )
-        if item.version == "unobservable":
-            return "unknown", "", tr("its version cannot be observed")
-        return "not-done", item.version, tr("asked for; nothing newer is")
+        if subject in components:
+            return _instance_state(components[subject], wanted)
+        return _unseen_state(subject, wanted, after, fresh)
     if change.area == "workloads":
-        kind, _, name = subject.partition(" ")
-        for workload in after.workloads:
-            if workload.kind == kind and f"{workload.namespace}/{workload.name}" == name:
-                if wanted in workload.images.values():
-                    return "done", wanted, ""
-                same = [
-                    i for i in workload.images.values() if i.rsplit(":", 1)[0] == wanted.rsplit(":", 1)[0]
-                ]
-                return "not-done", ", ".join(same or sorted(workload.images.values())), ""
-        return "unknown", "", tr("not seen in the second reading")
+        return _workload_state(subject, wanted, after)
     if change.area == "config_maps":
-        for config in after.config_maps:
-            if subject.startswith(f"{config.namespace}/{config.name} ") and config.kubernetes_version:
-                good = _same_version(config.kubernetes_version, wanted)
-                why = "" if good else tr("the next run of kubeadm starts from it")
-                return ("done" if good else "not-done"), config.kubernetes_version, why
-        return "unknown", "", tr("the ConfigMap was not read")
+        return _config_state(subject, wanted, after)
     return "unknown", "", tr("nothing compares it")
+
+
+def _instance_state(item: Component, wanted: str) -> Told:
+    if item.running_version is not None:
+        good = _same_version(item.running_version, wanted)
+        return ("done" if good else "not-done"), item.running_version, ""
+    if _same_version(item.version, wanted):
+        why = tr("asked for, not proven: {phase}, no running container says so", phase=item.phase or "-")
+        return "unknown", item.version, why
+    if item.version == "unobservable":
+        return "unknown", "", tr("its version cannot be observed")
+    return "not-done", item.version, tr("asked for; nothing newer is")
+
+
+def _unseen_state(subject: str, wanted: str, after: Snapshot, fresh: tuple[str, ...]) -> Told:
+    """Of an instance that the second reading does not show: new nodes may have taken its place."""
+    component = subject.partition(" ")[0]
+    if fresh and component in ("kubelet", "kube-proxy"):
+        good = all(_same_version(version, wanted) for version in fresh)
+        return ("done" if good else "not-done"), tr("replaced by new nodes"), ""
+    if component == "kubelet" or "pods" in after.kinds_read:
+        return "unknown", "", tr("not seen in the second reading")
+    return "unknown", "", tr("Pods were not read")
+
+
+def _workload_state(subject: str, wanted: str, after: Snapshot) -> Told:
+    kind, _, name = subject.partition(" ")
+    for workload in after.workloads:
+        if (workload.kind, f"{workload.namespace}/{workload.name}") != (kind, name):
+            continue
+        images = sorted(workload.images.values())
+        if wanted in images:
+            return "done", wanted, ""
+        repository = parse_image(wanted).repository
+        same = [image for image in images if parse_image(image).repository == repository]
+        return "not-done", ", ".join(same or images), ""
+    return "unknown", "", tr("not seen in the second reading")
+
+
+def _config_state(subject: str, wanted: str, after: Snapshot) -> Told:
+    for config in after.config_maps:
+        if subject.startswith(f"{config.namespace}/{config.name} ") and config.kubernetes_version:
+            if _same_version(config.kubernetes_version, wanted):
+                return "done", config.kubernetes_version, ""
+            return "not-done", config.kubernetes_version, tr("the next run of kubeadm starts from it")
+    return "unknown", "", tr("the ConfigMap was not read")
 
 
 def _fresh(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
@@ -563,7 +573,8 @@ def _unproven(ticket: Ticket, after: Snapshot, comparison: Comparison) -> list[D
     return found
 
 
-def _follows(item: Explained) -> Deviation:
+def _told(item: Explained, code: Literal["", "follows", "with"] = "") -> Deviation:
+    """A difference that no planned change names; ``code`` says what it goes with."""
     return Deviation(
         what=item.what,
         before=_shown(item.change.before),
@@ -571,19 +582,7 @@ def _follows(item: Explained) -> Deviation:
         count=item.change.count,
         subjects=item.change.subjects,
         why=item.why,
-        code="follows",
-    )
-
-
-def _unplanned(item: Explained) -> Deviation:
-    return Deviation(
-        what=item.what,
-        before=_shown(item.change.before),
-        actual=_shown(item.change.after),
-        count=item.change.count,
-        subjects=item.change.subjects,
-        why=item.why,
-        code="with" if item.how == "with" else "",
+        code=code,
     )
 
 

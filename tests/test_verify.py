@@ -15,7 +15,7 @@ from changegen.errors import InputError
 from changegen.facts import Reading, Value, unknown
 from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot
 from changegen.model.ticket import Check, Deviation, Results
-from changegen.plan import digest_of
+from changegen.store import digest_of
 from changegen.verify import Attestation, judge, verify
 from tests.plan.build import plan, recorded, ticket
 
