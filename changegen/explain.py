@@ -185,6 +185,7 @@ _LABELS = {
     "pods": "Pod",
     "config_maps": "ConfigMap",
     "disruption_budgets": "PodDisruptionBudget",
+    "autoscalers": "HorizontalPodAutoscaler",
     "quotas": "ResourceQuota",
     "webhooks": "webhook",
     "custom_resources": "CRD",
@@ -490,6 +491,12 @@ def _budgets(_plan: _Plan, change: Change, _subject: str) -> _Verdict:
     return "follows", tr("the controller counts anew")
 
 
+def _autoscalers(_plan: _Plan, change: Change, _subject: str) -> _Verdict:
+    if change.path[:1] == ("api_version",):
+        return "follows", tr("read in another API version")
+    return _UNPLANNED
+
+
 def _rules(_plan: _Plan, change: Change, _subject: str) -> _Verdict:
     field = change.path[0] if change.path else ""
     if field in ("conditions", "api_version"):
@@ -516,6 +523,7 @@ _RULES = {
     "workloads": _workloads,
     "config_maps": _config_maps,
     "disruption_budgets": _budgets,
+    "autoscalers": _autoscalers,
     "taint_rules": _rules,
     "events": _seen,
     "leases": _seen,

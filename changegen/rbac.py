@@ -91,6 +91,14 @@ RESOURCES: Final[tuple[Resource, ...]] = (
         why="what will make a drain hang",
     ),
     Resource(
+        name="horizontalpodautoscalers",
+        group="autoscaling",
+        kind="HorizontalPodAutoscaler",
+        versions=("v2",),
+        namespaced=True,
+        why="what changed defaults of autoscaling concern",
+    ),
+    Resource(
         name="leases",
         group="coordination.k8s.io",
         kind="Lease",

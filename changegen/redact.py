@@ -330,6 +330,9 @@ def _objects(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
         yield "claim", claim.namespace, claim.name
         for consumer in claim.reserved_for:
             yield "pod", claim.namespace, consumer.name
+    for autoscaler in snapshot.autoscalers:
+        yield "object", autoscaler.namespace, autoscaler.name
+        yield "workload", autoscaler.namespace, autoscaler.target.name
     for listed in (snapshot.claim_templates, snapshot.disruption_budgets, snapshot.quotas):
         for item in listed:
             yield "object", item.namespace, item.name

@@ -28,6 +28,7 @@ ALL_KINDS = (
     "leases.coordination.k8s.io",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "nodes",
+    "horizontalpodautoscalers.autoscaling",
     "poddisruptionbudgets.policy",
     "pods",
     "resourceclaims.resource.k8s.io",

@@ -93,6 +93,15 @@ def test_names_in_system_namespaces_stay_and_in_others_go():
     assert not re.search("payments|billing|prod-a|corp|/home", text)
 
 
+def test_autoscalers_name_what_they_scale_by_its_pseudonym():
+    target = s.WorkloadRef(kind="Deployment", namespace="payments", name="billing")
+    scaler = s.Autoscaler(namespace="payments", name="billing-hpa", target=target)
+    pod = s.PodUse(namespace="payments", name="p", owner=target)
+    shared = redact(snap(pods=(pod,), autoscalers=(scaler,)))[0]
+    assert shared.autoscalers[0].target == shared.pods[0].owner
+    assert not re.search("payments|billing", canonical(shared).decode())
+
+
 def test_selectors_still_match_labels():
     budget = s.DisruptionBudget(namespace="payments", name="pdb", selector={"app": "billing", "team": "blue"})
     pod = s.PodUse(namespace="payments", name="p", labels={"app": "billing", "team": "blue", "env": "blue"})

@@ -53,6 +53,7 @@ _TITLES = {
     "pods": "Pods",
     "workloads": "Workloads",
     "disruption_budgets": "PodDisruptionBudgets",
+    "autoscalers": "HorizontalPodAutoscalers",
     "quotas": "ResourceQuotas",
     "webhooks": "Webhooks",
     "custom_resources": "CustomResourceDefinitions",

@@ -184,6 +184,7 @@ def _build(inventory: Inventory, options: Options) -> Snapshot:
         pods=work.pods,
         workloads=work.workloads,
         disruption_budgets=work.disruption_budgets,
+        autoscalers=work.autoscalers,
         quotas=work.quotas,
         webhooks=work.webhooks,
         custom_resources=work.custom_resources,

@@ -49,6 +49,7 @@ WANTED: Final = (
     "statefulsets.apps",
     "jobs.batch",
     "poddisruptionbudgets.policy",
+    "horizontalpodautoscalers.autoscaling",
     "leases.coordination.k8s.io",
     "apiservices.apiregistration.k8s.io",
     "customresourcedefinitions.apiextensions.k8s.io",

@@ -21,6 +21,7 @@ from changegen.collect import wire as core
 from changegen.collect.inventory import Inventory
 from changegen.collect.wire import ObjectMeta, Wire
 from changegen.model.snapshot import (
+    Autoscaler,
     ClaimUse,
     Condition,
     ContainerState,
@@ -74,6 +75,7 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[PodUse, ...] = ()
     workloads: tuple[Workload, ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    autoscalers: tuple[Autoscaler, ...] = ()
     quotas: tuple[Quota, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     custom_resources: tuple[CustomResource, ...] = ()
@@ -110,6 +112,38 @@ class _Budget(Wire, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: _BudgetSpec = _BudgetSpec()
     status: _BudgetStatus | None = None
+
+
+class _ScaleTarget(Wire, frozen=True, kw_only=True):
+    kind: str = ""
+    name: str = ""
+
+
+class _ScalingRules(Wire, frozen=True, kw_only=True):
+    tolerance: core.Quantity | None = None
+
+
+class _ScalingBehavior(Wire, frozen=True, kw_only=True):
+    scale_up: _ScalingRules | None = None
+    scale_down: _ScalingRules | None = None
+
+
+class _AutoscalerSpec(Wire, frozen=True, kw_only=True):
+    scale_target_ref: _ScaleTarget = _ScaleTarget()
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    behavior: _ScalingBehavior | None = None
+
+
+class _AutoscalerStatus(Wire, frozen=True, kw_only=True):
+    current_replicas: int | None = None
+    desired_replicas: int | None = None
+
+
+class _Autoscaler(Wire, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _AutoscalerSpec = _AutoscalerSpec()
+    status: _AutoscalerStatus | None = None
 
 
 class _QuotaSide(Wire, frozen=True, kw_only=True):
@@ -774,6 +808,7 @@ def workload_facts(
         pods=tuple(pods),
         workloads=_workloads(known, owners, addons),
         disruption_budgets=_budgets(budgets, guarded),
+        autoscalers=_autoscalers(inv),
         quotas=_quotas(inv),
         webhooks=_webhooks(inv, known.pods),
         custom_resources=_custom_resources(inv),
@@ -842,6 +877,32 @@ def _budgets(
             )
         )
     return tuple(sorted(rows, key=lambda b: (b.namespace, b.name)))
+
+
+def _autoscalers(inv: Inventory) -> tuple[Autoscaler, ...]:
+    rows = []
+    for located in inv.all("horizontalpodautoscalers.autoscaling", _Autoscaler):
+        spec, status = located.obj.spec, located.obj.status or _AutoscalerStatus()
+        behavior = spec.behavior or _ScalingBehavior()
+        up, down = behavior.scale_up or _ScalingRules(), behavior.scale_down or _ScalingRules()
+        namespace = located.obj.metadata.namespace
+        rows.append(
+            Autoscaler(
+                namespace=namespace,
+                name=located.obj.metadata.name,
+                target=WorkloadRef(
+                    kind=spec.scale_target_ref.kind, namespace=namespace, name=spec.scale_target_ref.name
+                ),
+                min_replicas=spec.min_replicas,
+                max_replicas=spec.max_replicas,
+                current_replicas=status.current_replicas,
+                desired_replicas=status.desired_replicas,
+                scale_up_tolerance="" if up.tolerance is None else str(up.tolerance),
+                scale_down_tolerance="" if down.tolerance is None else str(down.tolerance),
+                api_version=located.api_version,
+            )
+        )
+    return tuple(sorted(rows, key=lambda a: (a.namespace, a.name)))
 
 
 def _workloads(

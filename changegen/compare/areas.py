@@ -128,6 +128,12 @@ LISTS: Final[tuple[Area, ...]] = (
         needs=always("poddisruptionbudgets.policy"),
         summary=("min_available", "max_unavailable"),
     ),
+    Area(
+        name="autoscalers",
+        key=named("namespace", "name"),
+        needs=always("horizontalpodautoscalers.autoscaling"),
+        summary=("min_replicas", "max_replicas"),
+    ),
     Area(name="quotas", key=named("namespace", "name"), needs=always("resourcequotas")),
     Area(name="webhooks", key=named("kind", "configuration", "name"), needs=_webhook_needs),
     Area(
@@ -172,6 +178,7 @@ AREAS: Final[Names] = (
     "pods",
     "workloads",
     "disruption_budgets",
+    "autoscalers",
     "quotas",
     "webhooks",
     "custom_resources",

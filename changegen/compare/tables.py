@@ -87,6 +87,8 @@ VOLATILE: Final[tuple[Volatile, ...]] = (
     Volatile(path="pods[].conditions[].changed", why="the status tells what changed"),
     Volatile(path="pods[].scheduled.changed", why="the status tells what changed"),
     Volatile(path="pods[].containers[].started_at", why="a new start shows as restarts or as a new Pod"),
+    Volatile(path="autoscalers[].current_replicas", why="autoscaling at work; what it is told is compared"),
+    Volatile(path="autoscalers[].desired_replicas", why="autoscaling at work; what it is told is compared"),
     Volatile(path="disruption_budgets[].pods", why="names of Pods; the counts are compared"),
     Volatile(path="events[].count", why="events repeat and expire; that one is there is compared"),
     Volatile(path="events[].last", why="events repeat and expire; that one is there is compared"),

@@ -770,6 +770,25 @@ class DisruptionBudget(Model, frozen=True, kw_only=True):
     """Names of Pods in its namespace that it selects, as far as Pods were read."""
 
 
+class Autoscaler(Model, frozen=True, kw_only=True):
+    """A HorizontalPodAutoscaler, reduced to what gates of its controller concern."""
+
+    namespace: str
+    name: str
+    target: WorkloadRef
+    """What it scales; its namespace is the autoscaler's own."""
+    min_replicas: int | None = None
+    """None: not set, which means 1."""
+    max_replicas: int | None = None
+    current_replicas: int | None = None
+    desired_replicas: int | None = None
+    scale_up_tolerance: str = ""
+    """A quantity; empty: the controller's own."""
+    scale_down_tolerance: str = ""
+    api_version: str = ""
+    """As listed; v1 shows no tolerance."""
+
+
 class Quota(Model, frozen=True, kw_only=True):
     """A ResourceQuota reduced to device-related keys."""
 
@@ -874,6 +893,7 @@ class Snapshot(Model, frozen=True, kw_only=True):
     """Pods that use devices, bare Pods, Pods under a budget, Pods of drivers and add-ons; not every Pod."""
     workloads: tuple[Workload, ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    autoscalers: tuple[Autoscaler, ...] = ()
     quotas: tuple[Quota, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     custom_resources: tuple[CustomResource, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changegen.model.snapshot import PodUse, Snapshot
+from changegen.model.snapshot import Autoscaler, PodUse, Snapshot, WorkloadRef
 from tests.devices import MOUNTS, daemon_set, gpu_slice, listed, reading, slices
 
 
@@ -115,6 +115,41 @@ def test_a_budget_whose_status_lags() -> None:
     stale = reading(listed("PodDisruptionBudget", budget("x", "{}", observed=0), version="policy/v1"))
     assert fresh.disruption_budgets[0].observed
     assert not stale.disruption_budgets[0].observed
+
+
+def test_autoscalers_with_what_their_controller_is_told() -> None:
+    tuned = """
+metadata: {name: web, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 0
+  maxReplicas: 5
+  behavior: {scaleUp: {tolerance: "0"}, scaleDown: {tolerance: 50m}}
+status: {currentReplicas: 2, desiredReplicas: 3}
+"""
+    plain = "metadata: {name: api, namespace: shop}\nspec: {scaleTargetRef: {kind: Tank, name: api}, maxReplicas: 2}"
+    found = reading(listed("HorizontalPodAutoscaler", tuned, plain, version="autoscaling/v2")).autoscalers
+    assert found == (
+        Autoscaler(
+            namespace="shop",
+            name="api",
+            target=WorkloadRef(kind="Tank", namespace="shop", name="api"),
+            max_replicas=2,
+            api_version="autoscaling/v2",
+        ),
+        Autoscaler(
+            namespace="shop",
+            name="web",
+            target=WorkloadRef(kind="Deployment", namespace="shop", name="web"),
+            min_replicas=0,
+            max_replicas=5,
+            current_replicas=2,
+            desired_replicas=3,
+            scale_up_tolerance="0",
+            scale_down_tolerance="50m",
+            api_version="autoscaling/v2",
+        ),
+    )
 
 
 def test_claims_of_a_pod_made_named_and_by_the_scheduler() -> None:
