@@ -19,6 +19,7 @@ from changegen.assess.seats import Seat, groups
 from changegen.gates import GateForecast
 from changegen.i18n import tr
 from changegen.model.base import UNOBSERVABLE
+from changegen.model.snapshot import Autoscaler
 from changegen.model.ticket import Finding, ForecastRow
 from changegen.versions import minor_of
 
@@ -241,10 +242,29 @@ def _nftables(ctx: Context) -> Touch:
     return Touch(text=tr("kube-proxy runs in mode nftables."), used=True) if "nftables" in modes else Touch()
 
 
-def _hpa(ctx: Context) -> Touch:
-    if ctx.served("autoscaling/v2") is False:
+def _hpa(ctx: Context, of: Callable[[Autoscaler], bool] = lambda _: True) -> Touch:
+    """Autoscalers that a gate concerns: all, or those for which `of` is true."""
+    concerned = [f"{item.namespace}/{item.name}" for item in ctx.snapshot.autoscalers if of(item)]
+    if concerned:
+        text = tr(
+            "HorizontalPodAutoscalers ({count}): {names}.", count=len(concerned), names=names(concerned)
+        )
+        return Touch(text=text, used=True)
+    if ctx.was_read("horizontalpodautoscalers.autoscaling") or ctx.served("autoscaling/v2") is False:
         return Touch()
-    return Touch(text=tr("unknown: HorizontalPodAutoscalers are not read"))
+    return Touch(text=tr("unknown: HorizontalPodAutoscalers were not read"))
+
+
+def _hpa_tolerance(ctx: Context) -> Touch:
+    found = _hpa(ctx, lambda item: bool(item.scale_up_tolerance or item.scale_down_tolerance))
+    if not found.text and any(item.api_version == "autoscaling/v1" for item in ctx.snapshot.autoscalers):
+        text = tr("unknown: HorizontalPodAutoscalers were read in autoscaling/v1, which shows no tolerance")
+        return Touch(text=text)
+    return found
+
+
+def _hpa_zero(ctx: Context) -> Touch:
+    return _hpa(ctx, lambda item: item.min_replicas == 0)
 
 
 def _health(ctx: Context) -> Touch:
@@ -269,6 +289,9 @@ _PROBES: Final[dict[str, Callable[[Context], Touch]]] = {
     "MutableSchedulingDirectivesForSuspendedJobs": _jobs,
     "KubeProxyIPVS": _ipvs,
     "NFTablesNetlink": _nftables,
+    "HPAConfigurableTolerance": _hpa_tolerance,
+    "HPAScaleToZero": _hpa_zero,
+    "StaleControllerConsistencyHPA": _hpa,
     "ResourceHealthStatus": _health,
     "ResourceHealthStatusMessage": _health,
 }
