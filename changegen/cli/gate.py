@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from changegen.cli import Failure
-from changegen.cli.options import choose_format, emit, load_data, output_options
+from changegen.cli.options import (
+    ClusterOptions,
+    choose_format,
+    cluster_options,
+    emit,
+    input_argument,
+    load_data,
+    output_options,
+    partial_exit,
+    read_snapshot,
+)
 from changegen.cli.options import command as make
-from changegen.cli.terminal import table
+from changegen.cli.terminal import capped, plain, table
 
 if TYPE_CHECKING:
-    from changegen.kubedata import GateHistory, KubernetesData
+    from collections.abc import Mapping, Sequence
+
+    from changegen.assess.gate_places import GatePlace
+    from changegen.kubedata import GateHistory, KubeadmGate, KubernetesData
 
 __all__ = ["command"]
 
 
 @make("gate")
 @click.argument("name", metavar="NAME")
+@input_argument
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Read the cluster of the current kubeconfig context; --context and --kubeconfig do so too.",
+)
+@cluster_options
 @click.option(
     "--data",
     envvar="CHANGEGEN_DATA",
@@ -28,31 +49,73 @@ __all__ = ["command"]
     help="Kubernetes data to use instead of the shipped one.",
 )
 @output_options(("text", "json"), default="text")
-def gate(name: str, data: Path | None, form: str | None, output: str | None) -> None:
-    """Tell what is known of a feature gate, over the minors: default, stage, lock, who reads it, what it needs."""
+def gate(
+    name: str,
+    paths: tuple[str, ...],
+    live: bool,
+    cluster: ClusterOptions,
+    data: Path | None,
+    form: str | None,
+    output: str | None,
+) -> None:
+    """Tell what is known of a feature gate, over the minors: default, stage, lock, who reads it, what it needs.
+
+    With an INPUT, or --live for the cluster of the kubeconfig, it also tells where that cluster sets it.
+    """
     known = load_data(data)
     history = known.gate(name)
+    kubeadm = known.kubeadm_gate(name) if history is None else None
     form = choose_format(form, output, ("text", "json"), "text")
-    if history is None:
-        kubeadm = known.kubeadm_gate(name)
-        if kubeadm:
-            lines = table(
-                [("MINOR", "DEFAULT", "STAGE"), *((m, _bool(g.default), g.stage) for m, g in kubeadm.items())]
-            )
-            emit(f"{name}: a gate of kubeadm itself, of no component\n" + "\n".join(lines) + "\n", output)
-            return
+    if history is None and not kubeadm:
         from difflib import get_close_matches
 
         names = {n.lower(): n for n in known.gate_names}
         near = [names[n] for n in get_close_matches(name.lower(), names, n=3)]
         told = f"; did you mean {', '.join(near)}?" if near else ""
         raise Failure(f"no Kubernetes from {known.oldest} to {known.newest} knows the gate {name}{told}", 2)
+    places: tuple[GatePlace, ...] | None = None
+    code = 0
+    if paths or live or cluster.names_a_cluster:
+        from changegen.assess.gate_places import gate_places
+
+        snapshot = read_snapshot(paths, cluster)
+        places = gate_places(snapshot, known, name)
+        code = partial_exit(cluster, snapshot)
     if form == "json":
+        import msgspec
+
         from changegen import store
 
-        emit(store.pretty(history), output)
-        return
-    emit(_text(history, known), output)
+        told_history = msgspec.to_builtins(
+            history if history is not None else {"name": name, "kubeadm": kubeadm}
+        )
+        emit(store.pretty(told_history if places is None else {**told_history, "places": places}), output)
+    else:
+        text = _text(history, known) if history is not None else _kubeadm_text(name, kubeadm or {})
+        emit(text if places is None else f"{text}\n{_places_text(places)}", output)
+    sys.exit(code)
+
+
+def _kubeadm_text(name: str, by_minor: Mapping[str, KubeadmGate]) -> str:
+    rows = [("MINOR", "DEFAULT", "STAGE"), *((m, _bool(g.default), g.stage) for m, g in by_minor.items())]
+    return "\n".join([f"{name}: a gate of kubeadm itself, of no component", *table(rows)]) + "\n"
+
+
+def _places_text(places: Sequence[GatePlace]) -> str:
+    if not places:
+        return "This cluster: no instance that reads it was seen, and nothing sets it.\n"
+    rows = [("COMPONENT", "WHERE", "STATE", "VALUE", "SET BY")]
+    rows += [
+        (
+            place.component,
+            plain(capped(place.where, 4)),
+            place.state,
+            "?" if place.value is None else _bool(place.value),
+            plain("; ".join(place.sources)),
+        )
+        for place in places
+    ]
+    return "\n".join(["In this cluster", "", *table(rows)]) + "\n"
 
 
 def _bool(value: bool) -> str:

@@ -289,6 +289,29 @@ def test_gate(run):
     assert set(history["by_minor"]) >= {"1.35", "1.36", "1.37"}
 
 
+def test_gate_tells_where_a_cluster_sets_it(run, before):
+    places = json.loads(run("gate", "DRADeviceTaintRules", before, "-f", "json").stdout)["places"]
+    by_where = {(p["component"], tuple(p["where"])): (p["state"], p["value"]) for p in places}
+    assert by_where["kube-scheduler", ("cp-1", "cp-2")] == ("set", True)
+    assert by_where["kube-scheduler", ("cp-3",)] == ("default", False)
+    assert by_where["kube-scheduler", ("ConfigMap kube-system/kubeadm-config",)] == ("set", True)
+    text = run("gate", "SidecarContainers", before).stdout
+    assert "kube-apiserver           cp-1, cp-2, cp-3" in text
+    # A gate that nobody sets and that one component reads: its instances alone, by default.
+    only = json.loads(run("gate", "MemoryQoS", before, "-f", "json").stdout)["places"]
+    assert {(p["component"], p["state"]) for p in only} == {("kubelet", "default")}
+    assert "places" not in json.loads(run("gate", "MemoryQoS", "-f", "json").stdout)
+
+
+def test_gate_of_a_cluster_that_hides_its_control_plane(run, before):
+    places = json.loads(
+        run(
+            "gate", "DRADeviceTaintRules", before.parents[1] / "fixtures" / "eks", "-f", "json", code=None
+        ).stdout
+    )["places"]
+    assert {p["state"] for p in places} <= {"unobservable", "absent", "locked"}
+
+
 @pytest.mark.parametrize("configz", [False, True])
 def test_rbac_is_valid_and_only_reads(run, configz):
     arguments = ["rbac", "--service-account", "ops/changegen", *(["--configz"] if configz else [])]
