@@ -19,6 +19,7 @@ RESOURCES = (
     "deviceclasses",
     "devicetaintrules",
     "events",
+    "horizontalpodautoscalers",
     "leases",
     "mutatingwebhookconfigurations",
     "namespaces",
