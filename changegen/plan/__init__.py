@@ -19,9 +19,9 @@ from changegen.i18n import language, tr
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
-from changegen.model.ticket import Change, InputDigest, Ticket
+from changegen.model.ticket import Change, InputDigest, InstanceRow, Ticket
 from changegen.plan.checks import make_checks
-from changegen.plan.draft import CheckDraft, attach, complete, number
+from changegen.plan.draft import CheckDraft, attach, complete, fit, number
 from changegen.plan.fields import make_fields
 from changegen.plan.forks import make_forks
 from changegen.plan.monitoring import make_monitoring
@@ -29,8 +29,8 @@ from changegen.plan.rollback import make_rollback
 from changegen.plan.scene import Scene
 from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
-from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, risk_of, title_of
-from changegen.versions import minor_key, minor_of
+from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, ranked, risk_of, title_of
+from changegen.versions import kubernetes_release, minor_key, minor_of
 from changegen.words import unobserved_reason
 
 __all__ = ["make_ticket"]
@@ -89,6 +89,7 @@ def _make(
     steps = make_steps(scene, assessment.findings)
     checks = make_checks(scene, assessment.findings)
     backs = make_rollback(scene, steps)
+    fit(steps, checks)
     attach(steps, checks)
     complete(steps, backs)
     plan = number(steps, checks, backs, assessment.findings)
@@ -113,14 +114,14 @@ def _make(
         hops=assessment.hops,
         decision=cast('Literal["do-not-start", "attention", "ready", "cannot-tell"]', decision),
         headline=headline_of(scene, assessment, plan.steps, decision),
-        facts=first_page(scene, assessment, plan.steps, plan.rollback, people, risk),
+        facts=first_page(scene, assessment, plan.steps, plan.rollback, people, risk, forks),
         risk=risk,
         counts=_counts(assessment, plan.steps, plan.checks, snapshot),
         data_age=_data_age(data, scene),
         warnings=_warnings(scene, assessment),
-        findings=plan.findings,
+        findings=ranked(plan.findings),
         changes=_changes(scene, checks),
-        instances=assessment.instances,
+        instances=_instances(assessment, scene),
         forecast=assessment.forecast,
         drivers=assessment.drivers,
         resources=assessment.resources,
@@ -161,6 +162,20 @@ def _make(
         snapshot=snapshot,
         profile=profile,
     )
+
+
+def _instances(assessment: Assessment, scene: Scene) -> tuple[InstanceRow, ...]:
+    """Rows with the version that the plan goes to, where the profile names its minor only; no build tag behind etcd's."""
+    minor, exact = minor_of(scene.target) or "", scene.target.removeprefix("v")
+    rows = []
+    for row in assessment.instances:
+        target = row.target
+        if row.target.removeprefix("v") == minor and exact != minor and row.action in ("upgrade", "none"):
+            target = exact
+        elif row.component == "etcd" and row.target:
+            target = (kubernetes_release(row.target, "etcd") or row.target).removeprefix("v")
+        rows.append(msgspec.structs.replace(row, target=target))
+    return tuple(rows)
 
 
 def _unobserved(snapshot: Snapshot) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from changegen.model.base import Scalar
 from changegen.model.ticket import Check, Command, Finding, Layer, Phase, Query, RollbackStep, Step, Verdict
 from changegen.plan.places import place
 
-__all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "complete", "number"]
+__all__ = ["BackDraft", "CheckDraft", "StepDraft", "attach", "complete", "fit", "number"]
 
 Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
 
@@ -240,6 +240,25 @@ def attach(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:
             continue
         api = check.key.startswith(("check:api:", "check:gate:", "check:names-gate:"))
         (control[-1] if api and control else steps[-1]).checks.append(check.key)
+
+
+def fit(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:
+    """Leave with each step only what can hold when it ends.
+
+    Where a step's part of a check cannot be told (too many nodes for a line each, nodes that get new names), the check
+    waits for the last step that names it, and must hold there as a whole.
+    """
+    by_key = {check.key: check for check in checks}
+    last = {key: step for step in steps for key in step.checks}
+    for step in steps:
+        for key, part in list(step.partial.items()):
+            check = by_key.get(key)
+            keys = set(check.expected) if check is not None and isinstance(check.expected, dict) else set()
+            if part and set(part) < keys:
+                continue
+            del step.partial[key]
+            if set(part) != keys and last.get(key) is not step:
+                step.checks = [name for name in step.checks if name != key]
 
 
 def _placed(commands: Iterable[Command]) -> tuple[Command, ...]:

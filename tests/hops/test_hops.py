@@ -126,7 +126,7 @@ def test_several_minors_are_hops_of_their_own_and_every_id_stands_once(tmp_path)
         for s in ticket.steps
         for c in s.commands
         for named in re.findall(r"kubectl drain (\S+) .*--timeout=\S+(?: --force)?$", c.text)
-        for node in (s.nodes if named == '"$NODE"' else [named])
+        for node in (s.nodes if named == '"${NODE:?}"' else [named])
     ]
     assert set(drained) == {node.name for node in ticket.snapshot.nodes}
     assert len(drained) == len(set(drained))

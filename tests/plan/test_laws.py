@@ -67,13 +67,58 @@ def test_phases_come_in_order(made: Ticket) -> None:
     assert letters == sorted(letters, key="PIA".index)
 
 
-def test_every_step_that_writes_has_a_check_and_a_way_back(made: Ticket) -> None:
+def test_every_step_says_what_proves_it_and_what_writes_has_a_way_back(made: Ticket) -> None:
     for step in made.steps:
         assert step.go_on, step.id
         assert step.stop, step.id
         if any(command.runs == "write" for command in step.commands):
-            assert step.checks, (step.id, step.title)
             assert step.rollback, (step.id, step.title)
+
+
+def test_a_check_can_pass_where_it_stands(made: Ticket) -> None:
+    """Of versions by node only what is done by then is asked for; before the change no version of the target is."""
+    checks = {check.id: check for check in made.checks}
+    last = next((step.hop for step in reversed(made.steps) if step.hop), "")
+    done: dict[str, set[str]] = {}
+    for step in made.steps:
+        done.setdefault(step.phase, set()).update(step.nodes)
+        for name in step.checks:
+            check = checks[name]
+            part = step.partial.get(name)
+            if step.phase == "before" or step.hop not in ("", last):
+                assert check.compare != "version", (step.id, check.title)
+            if part is not None:
+                assert isinstance(check.expected, (dict, tuple)), (step.id, check.title)
+                if isinstance(check.expected, dict):
+                    assert part, step.id
+                    assert set(part) <= set(check.expected), (step.id, check.title)
+            if check.query is None or check.query.fact not in ("component.running", "kubelet.by-node"):
+                continue
+            kubelets = check.query.fact == "kubelet.by-node"
+            moved = done.get("control-plane", set()) | (done.get("nodes", set()) if kubelets else set())
+            if step.phase == "after" or not isinstance(check.expected, dict):
+                continue
+            if kubelets and not any(s.phase == "nodes" for s in made.steps):
+                continue  # One command moves every kubelet.
+            asked = set(part if part is not None else check.expected)
+            # What runs the target already needs no step.
+            already = {n for n, v in (check.before or {}).items() if v == check.expected.get(n)}  # type: ignore[union-attr]
+            assert asked <= moved | already, (step.id, check.title)
+        assert set(step.partial) <= set(step.checks)
+
+
+def test_a_finding_is_sent_to_a_step_that_speaks_of_it(made: Ticket) -> None:
+    steps = {step.id: step for step in made.steps}
+    for finding in made.findings:
+        for name in finding.remedy:
+            step = steps[name]
+            words = "\n".join(
+                (step.title, step.why, step.go_on, step.stop, *step.notes, *(c.text for c in step.commands))
+            )
+            subject = finding.subject
+            short = [item.rpartition("/")[2] for item in subject.instances]
+            wanted = [subject.name] if subject.name else [subject.component, *short]
+            assert any(word and word in words for word in wanted), (finding.id, step.id, step.title)
 
 
 def test_every_blocker_has_a_remedy(made: Ticket) -> None:
@@ -112,8 +157,14 @@ def test_every_shell_variable_is_explained_where_it_is_first_used(made: Ticket) 
                 if name not in own and name not in seen:
                     assert f"${name}" in notes, (step.id, name)
                 seen.add(name)
-        if "NODE" in seen and any('"$NODE"' in c.text for c in step.commands):
-            assert "NODE" in notes or step.nodes == () or len(step.nodes) == 1, step.id
+        if any("$NODE" in c.text or "${NODE" in c.text for c in step.commands) and len(step.nodes) > 1:
+            assert "NODE" in notes, step.id
+
+
+def test_a_node_that_nobody_chose_stops_the_command(made: Ticket) -> None:
+    for step in made.steps:
+        if step.phase == "nodes":
+            assert not any('"$NODE"' in command.text for command in step.commands), step.id
 
 
 def test_commands_are_shell(made: Ticket) -> None:

@@ -83,7 +83,7 @@ def test_the_gate_is_taken_out_where_kubeadm_reads_it() -> None:
 
 
 def test_etcd_is_saved_with_its_own_certificates_and_endpoint() -> None:
-    saved = texts(step("Take an etcd snapshot on cp-1"))
+    saved = texts(step("take an etcd snapshot on cp-1"))
     assert "--cacert=/etc/kubernetes/pki/etcd/ca.crt" in saved
     assert "--cert=/etc/kubernetes/pki/etcd/server.crt" in saved
     assert "--key=/etc/kubernetes/pki/etcd/server.key" in saved
@@ -112,57 +112,187 @@ def test_control_plane_goes_one_by_one_and_the_last_member_is_the_point_of_no_re
     assert [s.no_return for s in steps] == [False, False, True]
     for n, made in enumerate(steps, start=1):
         assert f"kubectl --server=https://10.0.0.1{n}:6443 get --raw /version" in texts(made)
-        assert any("proves only that Pods are in phase Running" in note for note in made.notes)
-        assert any("etcd stays on v3.7.0" in note for note in made.notes)
-    assert any("renews the certificates" in note for note in steps[0].notes)
+        assert re.search(r"etcdctl .*10\.0\.0\.13:2379 endpoint health", texts(made))
+        assert f"that of cp-{n} is on v3.7.0" in made.go_on
+        # What holds for each node is said once.
+        said = "\n".join((made.why, *made.notes))
+        for words in ("go one by one", "proves only that Pods are in phase Running", "etcd stays on v3.7.0"):
+            assert (words in said) == (n == 1), (made.id, words)
+        assert (f"What {steps[0].id} says" in said) == (n > 1)
+    assert any("[y/N]" in note and "renews the certificates" in note for note in steps[0].notes)
     assert ticket().rollback_decide_by.startswith(
         f"before {steps[2].id} starts, when {steps[1].id} is proven; about minute 30"
     )
 
 
 def test_upgrade_plan_is_no_reading() -> None:
-    made = step("distribution's own check")
+    made = step("ask its own check")
     command = next(c for c in made.commands if "upgrade plan" in c.text)
     assert command.runs == "write"
     assert any("creates a Job" in note for note in made.notes)
+    assert any(
+        "kube-apiserver: DRADeviceTaintRules=true,SidecarContainers=true → DRADeviceTaintRules=true." in note
+        for note in made.notes
+    )
+    assert "kubeadm version prints v1.37.2." in made.go_on
+    assert made.rollback
 
 
 def test_drains_say_what_they_meet() -> None:
-    alone, both = step("kubelet of gpu-1 "), step("kubelets of gpu-2, gpu-3 ")
-    assert "--force" in texts(alone)
-    assert "--force" not in texts(both)
-    for made in (alone, both):
+    first, one, both = step("kubelets of cpu-1, gpu-3 "), step("kubelet of gpu-2 "), step("kubelet of gpu-1 ")
+    assert "--force" in texts(both)
+    assert "--force" not in texts(first) + texts(one)
+    for made in (one, both):
         assert any("ml/train" in note and "hangs" in note for note in made.notes)
+    for made in (first, one, both):
         assert any("deletes its node's ResourceSlices" in note for note in made.notes)
         assert "gpu.example.com" in made.go_on
-    assert "gpu.example.com 2" in alone.go_on
-    assert any("for good: ml/net-app" in note for note in alone.notes)
-    second, third = (next(note for note in both.notes if note.startswith(f"gpu-{n}: ")) for n in (2, 3))
-    assert "hangs" in second
-    assert "hangs" not in third
-    assert third.endswith("devices to come back: dra.net 1, gpu.example.com 2.")
+    assert "gpu.example.com 2" in both.go_on
+    assert any("for good: ml/net-app" in note for note in both.notes)
+    assert "hangs" not in "\n".join(first.notes)
+    assert "gpu-3: devices to come back: dra.net 1, gpu.example.com 2." in first.notes
+    assert "No resources found is right for cpu-1: nothing publishes there today." in first.notes
+
+
+def test_nodes_go_from_what_can_go_wrong_least_to_what_takes_a_workload_down() -> None:
     moved = [s for s in ticket().steps if s.phase == "nodes"]
     assert [s.nodes for s in moved] == [
         ("cp-1", "cp-2", "cp-3"),
-        ("cpu-1", "old-gpu-1"),
-        ("gpu-2", "gpu-3"),
+        ("cpu-1", "gpu-3"),
+        ("gpu-2",),
         ("gpu-1",),
+        ("old-gpu-1",),
     ]
-    assert [s.minutes for s in moved] == [30, 20, 20, 10]
+    assert [s.minutes for s in moved] == [30, 20, 10, 10, 10]
+    looks = [s.nodes for s in moved if any("Stop after it and look" in note for note in s.notes)]
+    assert looks == [("cpu-1", "gpu-3")]
+    last = moved[-1]
+    assert any("ml/legacy-infer is down" in note and "owner" in note for note in last.notes)
+    assert "example.com/legacy-gpu again" in last.go_on
+    assert ".status.allocatable.example\\.com/legacy-gpu" in texts(last)
+    assert "resourceslices" not in texts(last)
+
+
+def test_a_pod_without_a_controller_is_made_again_when_its_node_is_back() -> None:
+    made = step("kubelet of gpu-1 ")
+    lines = texts(made).splitlines()
+    back = lines.index("kubectl uncordon gpu-1")
+    again = lines.index("kubectl create -f pod-ml-net-app.yaml")
+    assert back < again
+    assert "nic-claim" in "\n".join(lines[again:])
+    assert "claim allocated: ml/net-app" in made.go_on
+    # Only then can the claims be what they were.
+    held = check("claims.held")
+    assert held.id in made.checks
+    assert all("create -f pod" not in texts(s) for s in ticket().steps if s.id.startswith("A-"))
+
+
+def test_the_etcd_snapshot_is_the_last_step_before_the_window_and_leaves_the_node() -> None:
+    before = [s for s in ticket().steps if s.phase == "before"]
+    made = before[-1]
+    assert made.title.startswith("Last of all, take an etcd snapshot on cp-1")
+    assert "not older than 15 minutes when I-1 starts" in made.go_on
+    text = texts(made)
+    assert "ssh cp-1 sudo cat /var/backups/kubernetes/etcd-before-1.37.2.db > etcd-before-1.37.2.db" in text
+    assert "sha256sum -c etcd-before-1.37.2.db.sha256" in text
+    for other in ("cp-2", "cp-3"):
+        assert f"ssh {other}" in text
+    tools = step("Put etcdctl and etcdutl on the nodes")
+    assert tools.nodes == ("cp-1", "cp-2", "cp-3")
+    assert "etcdctl and etcdutl print 3.6.8 on every node" in tools.go_on
+
+
+def test_a_small_cluster_has_at_most_twenty_steps() -> None:
+    assert len(ticket().steps) <= 20
+
+
+def test_what_was_only_for_the_change_is_taken_back_afterwards() -> None:
+    people = step("Settle with the owners")
+    patch = "kubectl -n ml patch poddisruptionbudget train --type=merge -p "
+    assert patch + """'{"spec":{"minAvailable":2}}'""" in texts(people)
+    assert "ALLOWED DISRUPTIONS is 1" in people.go_on
+    notes = "\n".join(people.notes)
+    assert "ml/train then runs with 2 of 3 Pods" in notes
+    assert "More replicas do not help" in notes
+    assert "2 free on gpu-3 behind node taint example.com/gpu-only=true:NoSchedule" in notes
+    assert "takes ml/legacy-infer down: 0 of 2 Pods for about 10 minutes" in notes
+    after = step("Take back what was only for the change")
+    assert after.id.startswith("A-")
+    assert f"{after.id} puts it back" in notes
+    assert '{"spec":{"minAvailable":3}}' in texts(after)
+    limit = check("budget.limit")
+    assert limit.steps == (after.id,)
+    assert any("nobody will go back" in note for note in after.notes)
+
+
+def test_drift_is_settled_before_the_backup_and_not_at_the_point_of_no_return() -> None:
+    made = step("Settle the drift")
+    drift = [f for f in ticket().findings if f.code.startswith("CG-DRIFT-")]
+    assert len(drift) >= 4
+    assert {f.remedy for f in drift} == {(made.id,)}
+    backup = step("Back up the control plane")
+    assert int(made.id.split("-")[1]) < int(backup.id.split("-")[1])
+    text = texts(made)
+    for n in (1, 2, 3):
+        assert f"kubectl --server=https://10.0.0.1{n}:6443 get --raw /apis/resource.k8s.io/v1beta2" in text
+    assert "--runtime-config=resource.k8s.io/v1beta2=true" in text
+    assert any("takes no lease and binds no Pod" in note for note in made.notes)
+    after = step("Take back what was only for the change")
+    assert "--runtime-config=resource" in texts(after)
+    assert f"The API that {made.id} turned on" in "\n".join(after.notes)
+
+
+def test_an_endpoint_that_is_the_loopback_address_is_said() -> None:
+    first = next(s for s in ticket().steps if s.phase == "control-plane")
+    assert any("controlPlaneEndpoint in kubeadm-config is 127.0.0.1:6443" in note for note in first.notes)
+
+
+def test_owners_are_asked_with_the_logs_of_their_drivers() -> None:
+    made = step("Ask the owners of the DRA drivers")
+    assert "kubectl -n dranet logs $(" in texts(made)
+    assert "uname -r" in texts(made)
+    assert "fault which this change can make worse" in made.stop
+    notes = "\n".join(made.notes)
+    assert "--ignore-preflight-errors=SystemVerification" in notes
+    assert "look simulated" in notes
+    assert "sets no mode" in notes
+
+
+def test_each_api_server_is_asked_itself() -> None:
+    made = ticket().steps[0]
+    for n in (1, 2, 3):
+        assert f"kubectl --server=https://10.0.0.1{n}:6443 get --raw /version" in texts(made)
+    assert "TICKET_INPUT=before" in texts(made)
+    assert "leases" in texts(made)
+
+
+def test_no_old_device_or_address_is_asked_back() -> None:
+    status = check("claim.device-status", name="nic-claim")
+    assert status.expected == "filled (values may differ)"
+    runtime = {c.title.split()[3]: c for c in ticket().checks if c.layer == "runtime"}
+    train = runtime["ml/train"]
+    assert train.command.startswith("for pod in $(kubectl -n ml get pods -l app=train -o name); do")
+    assert train.expected == "each Pod: 1 of gpu.example.com; which ones may differ"
+    assert "device files" in runtime["ml/legacy-infer"].reads_as
+    assert "1 of example.com/legacy-gpu" in str(runtime["ml/legacy-infer"].expected)
 
 
 def test_what_is_the_same_on_several_nodes_is_written_once() -> None:
     for made in (*ticket().steps, *ticket().rollback):
         written = [(c.text, c.where) for c in made.commands]
-        # Restoring a member and putting its data in place belong together.
-        once = not any("snapshot restore" in text for text, _ in written)
+        # Restoring a member and putting its data in place belong together, and so do a node's manifests and its proof.
+        apart = ("snapshot restore", "until kubectl --server=")
+        once = not any(word in text for text, _ in written for word in apart)
         assert not once or len({text for text, _ in written}) == len(written), made.id
     backup = step("Back up the control plane")
-    assert {c.where for c in backup.commands} == {"cp-1, cp-2, cp-3, one after another"}
+    assert {c.where for c in backup.commands if c.where != "any machine with kubectl"} == {
+        "cp-1, cp-2, cp-3, one after another"
+    }
     for made in (s for s in ticket().steps if s.phase == "nodes" and len(s.nodes) > 1):
         shell = [c.text for c in made.commands if c.where == "any machine with kubectl"]
         assert shell[0] == f"NODE={made.nodes[0]}"
-        assert all('"$NODE"' in text for text in shell[1:])
+        assert all('"${NODE:?}"' in text for text in shell[1:])
+        assert {c.where for c in made.commands} == {"any machine with kubectl", "the node in $NODE"}
 
 
 def test_drains_are_settled_with_people_first() -> None:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from changegen.model.profile import DeviceTaintWish, Taints
-from changegen.model.snapshot import ConfigMapFact, GateSource
-from changegen.model.ticket import Finding, Subject
+from changegen.model.snapshot import ConfigFact, ConfigMapFact, GateSource, Snapshot
+from changegen.model.ticket import Finding, Step, Subject
 from changegen.plan.steps.remedies import _gate_edits
 from tests.plan.build import dra_profile, plan, recorded, to
 
@@ -103,13 +103,18 @@ def test_a_gate_of_a_map_goes() -> None:
         kind="kubelet",
         component_gates={
             "kubelet": GateSource(
-                provenance="configmap", place="p", certainty="intended", gates={"A": True, "B": False}
+                provenance="configmap",
+                place="p",
+                certainty="intended",
+                gates={"A": True, "AB": True, "B": False},
             )
         },
     )
     text = document("featureGates:\n  A: true\n  AB: true\n  B: false\nkind: KubeletConfiguration")
     after = inside(sed(_gate_edits(config, [finding("kubelet", "A"), finding("kubelet", "B")]), text))
     assert after == {"featureGates": {"AB": True}, "kind": "KubeletConfiguration"}
+    every = [finding("kubelet", gate) for gate in ("A", "AB", "B")]
+    assert inside(sed(_gate_edits(config, every), text)) == {"kind": "KubeletConfiguration"}
 
 
 def test_the_printed_remedy_of_the_recorded_cluster_works_on_its_own_text() -> None:
@@ -125,8 +130,14 @@ def test_the_printed_remedy_of_the_recorded_cluster_works_on_its_own_text() -> N
 
 def test_what_only_tidies_is_called_optional() -> None:
     made = plan(recorded("before"), dra_profile())
-    step = next(s for s in made.steps if "DRAResourceClaimDeviceStatus" in s.title)
-    assert step.title.startswith("Optional: ")
+    step = next(s for s in made.steps if any("DRAResourceClaimDeviceStatus" in c.text for c in s.commands))
+    assert step.phase == "after"
+    assert any(
+        note.startswith("Optional, ") and "DRAResourceClaimDeviceStatus" in note for note in step.notes
+    )
+    assert any("a kubelet of a later minor will not start with it" in note for note in step.notes)
+    alone = plan(replace(recorded("before"), disruption_budgets=(), taint_rules=()), dra_profile())
+    assert any(s.title.startswith("Optional: take DRAResourceClaimDeviceStatus") for s in alone.steps)
     found = next(f for f in made.findings if f.code == "CG-GATE-010")
     assert found.remedy == (step.id,)
 
@@ -144,6 +155,123 @@ def test_a_gate_that_only_a_manifest_sets_is_taken_out_there() -> None:
         )
         for c in step.commands
     )
+
+
+def drift_step(snapshot: Snapshot) -> Step | None:
+    steps = plan(snapshot, dra_profile()).steps
+    return next((s for s in steps if "serve resource.k8s.io/v1beta2" in s.title.lower()), None)
+
+
+MANIFEST = """spec:
+  containers:
+  - command:
+    - kube-apiserver
+    - --advertise-address=10.0.0.11
+    - --tls-private-key-file=/etc/kubernetes/pki/apiserver.key
+    image: x
+"""
+
+
+@pytest.mark.parametrize("old", [None, "api/ga=true"])
+@pytest.mark.parametrize("version", ["v1beta3", "v1beta4"])
+def test_the_api_is_turned_on_for_the_rules_and_off_again(old: str | None, version: str) -> None:
+    """Both edits are run on real text: one entry more, and afterwards the text of before."""
+    base = recorded("before")
+    flags = {} if old is None else {"kube-apiserver": (ConfigFact(name="runtime-config", values=(old,)),)}
+    maps = tuple(
+        replace(
+            m,
+            api_version=f"kubeadm.k8s.io/{version}",
+            component_flags={
+                "kube-apiserver": (
+                    ConfigFact(name="feature-gates", values=("A=true",)),
+                    *flags.get("kube-apiserver", ()),
+                )
+            },
+        )
+        if m.kind == "kubeadm"
+        else m
+        for m in base.config_maps
+    )
+    components = tuple(
+        replace(c, runtime_config=(old,) if old else ()) if c.component == "kube-apiserver" else c
+        for c in base.components
+    )
+    made = plan(replace(base, config_maps=maps, components=components), dra_profile())
+    on = next(s for s in made.steps if s.title.startswith("Settle the drift, and serve"))
+    off = next(s for s in made.steps if s.title.startswith("Take back what was only"))
+    listed = version == "v1beta4"
+    entries = {"feature-gates": "A=true"} | ({"runtime-config": old} if old else {})
+    args = (
+        "\n".join(f"  - name: {k}\n    value: {v}" for k, v in entries.items())
+        if listed
+        else "\n".join(f"    {k}: {v}" for k, v in entries.items())
+    )
+    config = document(f"apiServer:\n  extraArgs:\n{args}\ncertificatesDir: /x\nscheduler:\n  extraArgs: []")
+    manifest = MANIFEST.replace("    image", f"    - --runtime-config={old}\n    image") if old else MANIFEST
+
+    def edited(step: Step, word: str, text: str) -> str:
+        line = next(c.text for c in step.commands if word in c.text and "sed" in c.text)
+        script = next(part for part in re.split(r"\||&&", line) if " sed " in f" {part}")
+        words = [w for w in shlex.split(script) if w != "sudo" and not w.startswith("/etc/")]
+        return subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+
+    served = edited(on, "configmap kubeadm-config -o yaml", config)
+    extra_args = inside(served)["apiServer"]["extraArgs"]  # type: ignore[index]
+    found = {e["name"]: e["value"] for e in extra_args} if listed else extra_args
+    wanted = "resource.k8s.io/v1beta2=true" if old is None else f"{old},resource.k8s.io/v1beta2=true"
+    assert found == {"feature-gates": "A=true", "runtime-config": wanted}
+    assert inside(served)["scheduler"] == {"extraArgs": []}  # type: ignore[index]
+    assert edited(off, "configmap kubeadm-config -o yaml", served) == config
+    with_flag = edited(on, "manifests/kube-apiserver.yaml", manifest)
+    command = yaml.safe_load(with_flag)["spec"]["containers"][0]["command"]
+    assert command[0] == "kube-apiserver"
+    assert [c for c in command if c.startswith("--runtime-config")] == [f"--runtime-config={wanted}"]
+    assert edited(off, "manifests/kube-apiserver.yaml", with_flag) == manifest
+
+
+def test_the_api_is_served_only_where_somebody_watches_the_rules_in_it() -> None:
+    base = recorded("before")
+    assert drift_step(base) is not None
+
+    def gates(value: dict[str, bool]) -> Snapshot:
+        return replace(
+            base,
+            components=tuple(
+                replace(c, feature_gates=value, gate_sources=())
+                if c.component in ("kube-scheduler", "kube-controller-manager")
+                else c
+                for c in base.components
+            ),
+        )
+
+    assert drift_step(gates({})) is None
+    assert drift_step(gates({"DRADeviceTaintRules": False})) is None
+    on = tuple(
+        replace(c, runtime_config=("resource.k8s.io/v1beta2=true",)) if c.component == "kube-apiserver" else c
+        for c in base.components
+    )
+    assert drift_step(replace(base, components=on)) is None
+    half = tuple(
+        replace(c, runtime_config=("resource.k8s.io/v1beta2=true",))
+        if c.component == "kube-apiserver" and c.node == "cp-1"
+        else c
+        for c in base.components
+    )
+    made = drift_step(replace(base, components=half))
+    assert made is not None
+    assert made.nodes == ("cp-2", "cp-3")
+
+
+def test_without_rules_the_gate_goes_where_nothing_serves_its_api() -> None:
+    base = replace(recorded("before"), taint_rules=())
+    made = plan(base, dra_profile())
+    step = next(s for s in made.steps if s.title.startswith("Settle the drift"))
+    text = "\n".join(c.text for c in step.commands)
+    assert "runtime-config=resource" not in text
+    assert "'/--feature-gates=DRADeviceTaintRules=true$/d'" in text
+    assert "kube-scheduler.yaml" in text
+    assert not any(s.title.startswith("Take back") and "v1beta2" in str(s.commands) for s in made.steps)
 
 
 def test_a_device_taint_is_rolled_out_in_steps_and_taken_back() -> None:

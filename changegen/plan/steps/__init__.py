@@ -37,6 +37,7 @@ def make_steps(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     steps += after(scene, findings, hops[-1] if hops else None)
     _resolve_blockers(steps, findings)
     _link(steps, findings)
+    _speak(steps, findings)
     explain_variables(scene, steps)
     return steps
 
@@ -63,9 +64,19 @@ def _link(steps: list[StepDraft], findings: Sequence[Finding]) -> None:
         area = item.code.split("-")[1]
         found = next((by_key[key] for key in _AREAS.get(area, ()) if key in by_key), None)
         if found is not None:
-            if not speaks_of(found, item):
-                found.notes.append(item.message)
             found.findings.append(item.id)
+
+
+def _speak(steps: Sequence[StepDraft], findings: Sequence[Finding]) -> None:
+    """Have each step name what its findings are about: who is sent to a step must find the thing in it."""
+    by_id = {item.id: item for item in findings}
+    for step in steps:
+        for name in step.findings:
+            item = by_id[name]
+            if speaks_of(step, item):
+                continue
+            about = item.subject.name or item.subject.component
+            step.notes.append(item.message if about in item.message else f"{about}: {item.message}")
 
 
 def speaks_of(step: StepDraft, item: Finding) -> bool:
@@ -74,9 +85,9 @@ def speaks_of(step: StepDraft, item: Finding) -> bool:
         (step.title, step.why, step.go_on, step.stop, *step.notes, *(c.text for c in step.commands))
     )
     subject = item.subject
-    if subject.name and subject.name in text:
-        return True
-    return not subject.name and subject.component in text
+    if subject.name:
+        return subject.name in text
+    return subject.component in text or any(name and name in text for name in subject.instances)
 
 
 def _resolve_blockers(steps: list[StepDraft], findings: Sequence[Finding]) -> None:

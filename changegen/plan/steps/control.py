@@ -185,8 +185,8 @@ def _control_node(
             "The API server of {node} is not ready after ten minutes, its log says that it exits, or an etcd member is unhealthy. Do not touch the next node.",
             node=node,
         ),
-        checks=_cp_checks() if last else _cp_checks()[:4],
-        partial={} if last else _done_so_far(scene, (*before, node)),
+        checks=_cp_checks() if last and hop.last else _cp_checks()[:4] if hop.last else [],
+        partial={} if last or not hop.last else _done_so_far(scene, (*before, node)),
         rollback=["back:control-plane", *(["back:etcd"] if member else [])],
         notes=notes,
         no_return=last_member,
@@ -335,7 +335,15 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
             version=hop.version,
         ),
         stop=tr("The command reports an error, or the API server is not ready twenty minutes after it."),
-        checks=[*_cp_checks(), *(["check:kubelets", "check:not-ready"] if moves_nodes else [])],
+        checks=[
+            *(_cp_checks() if hop.last else []),
+            *(["check:kubelets"] if moves_nodes and hop.last else []),
+            *(["check:not-ready"] if moves_nodes else []),
+        ],
+        # Workers that are released later have not moved when this ends.
+        partial={"check:kubelets": scene.control_nodes}
+        if moves_nodes and hop.last and dist.commands.get("workers")
+        else {},
         rollback=["back:control-plane"],
         notes=notes,
         no_return=one_way,

@@ -120,12 +120,12 @@ def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
     line = (
         f"      - name: runtime-config\\n        value: {entry}"
         if listed
-        else f"      runtime-config: {entry}"
+        else f"        runtime-config: {entry}"
     )
     if not add:
         if listed:
             return [f"/^      - name: runtime-config$/{{N;/value: {_sed(entry)}$/d;}}"]
-        return [f"/^      runtime-config: {_sed(entry)}$/d"]
+        return [f"/^        runtime-config: {_sed(entry)}$/d"]
     line = line.replace("/", "\\/")
     if config.component_flags.get("kube-apiserver"):
         return [f"/^    apiServer:/,/^    [a-z]*:/s/^      extraArgs:$/&\\n{line}/"]

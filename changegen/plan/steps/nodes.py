@@ -145,6 +145,8 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         for driver in drivers
     }
     partial = {"check:kubelets": nodes} | {f"check:devices:{driver}": pools[driver] for driver in drivers}
+    # The checklist is of the last hop: what it asks of kubelets cannot hold before.
+    kubelets = ["check:kubelets"] if hop.last else []
     return StepDraft(
         key=node_key(hop, head.node),
         phase="nodes",
@@ -152,7 +154,7 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         why=_node_why(drains) if single or len(drains) > MOST_SINGLE else "",
         commands=commands,
         nodes=nodes,
-        minutes=node_minutes(scene, drains) + (2 if bare else 0),
+        minutes=node_minutes(scene, drains),
         go_on=_node_go_on(hop, drains, drivers, plugins, bare),
         stop=tr(
             "The drain hangs, the node is not Ready ten minutes after the kubelet's start, or devices do not come back. Leave the node cordoned and do not go to the next."
@@ -162,14 +164,16 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
             "The drain hangs, or the node is not Ready ten minutes after the kubelet's start. Leave the node cordoned and do not go to the next."
         ),
         checks=[
-            "check:kubelets",
+            *kubelets,
             "check:not-ready",
             "check:cordoned",
             *(f"check:devices:{driver}" for driver in drivers),
             *(f"check:allocatable:{resource}" for resource in plugins),
             *(["check:held"] if any(d.holders for d in drains) else []),
         ],
-        partial={key: part for key, part in partial.items() if part},
+        partial={
+            key: part for key, part in partial.items() if part and (hop.last or key != "check:kubelets")
+        },
         rollback=["back:kubelet"],
         notes=_node_notes(scene, drains, drivers, canary=canary),
         hop=hop.label,
@@ -464,11 +468,12 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         + ".",
         stop=tr("The provider reports a failure, or new nodes do not become Ready."),
         checks=[
-            "check:kubelets",
+            *(["check:kubelets"] if hop.last else []),
             "check:not-ready",
             "check:cordoned",
             *(f"check:devices:{driver}" for driver in drivers),
         ],
+        partial={"check:kubelets": members} if hop.last else {},
         rollback=["back:kubelet"],
         notes=notes,
         hop=hop.label,
@@ -498,7 +503,7 @@ def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             go_on=tr("Every node of it is Ready on {version}", version=hop.version) + ".",
             stop=tr("The pool is degraded, or a drain hangs."),
             checks=[
-                "check:kubelets",
+                *(["check:kubelets"] if hop.last else []),
                 "check:not-ready",
                 "check:cordoned",
                 *(f"check:devices:{driver}" for driver in drivers),
