@@ -156,9 +156,12 @@ class Step(Model, frozen=True, kw_only=True):
 
     @property
     def shown_checks(self) -> tuple[str, ...]:
-        """The checks as they are printed: ``V-3 (cp-1)`` where only a part of it can hold yet."""
+        """The checks as they are printed: ``V-3 (cp-1)`` where only a part of it can hold yet; of many keys six."""
+        most = 6
         return tuple(
-            f"{check} ({', '.join(self.partial[check])})" if check in self.partial else check
+            f"{check} ({', '.join(part[:most])}{' …' if len(part) > most else ''})"
+            if (part := self.partial.get(check))
+            else check
             for check in self.checks
         )
 
