@@ -16,10 +16,12 @@ from typing import Final
 
 import msgspec
 
-from changegen.i18n import tr
+from changegen import words
+from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import AllocatedDevice, Claim, Device, DeviceStatus, PodUse, Snapshot
 from changegen.model.ticket import Ticket
+from changegen.quantity import count
 
 __all__ = ["Probe", "evidence_file", "probes"]
 
@@ -124,7 +126,11 @@ def _of_pod(
             node=pod.node,
             subject=ask.resource,
             command=command,
-            expect=tr("{n} devices of {resource}", n=ask.quantity, resource=ask.resource) if running else "",
+            expect=tr(
+                "{devices} of {resource}", devices=words.devices(count(ask.quantity)), resource=ask.resource
+            )
+            if running
+            else "",
             why=why,
         )
 
@@ -175,11 +181,15 @@ def _devices(
     if any("ifName" in key or "/rdma" in key for key in _attributes(devices, published)):
         yield probe(
             "ls /sys/class/net",
-            tr("{n} interfaces beside lo and eth0; the claim's device status names none", n=len(devices)),
+            trn(
+                "{n} interface beside lo and eth0; the claim's device status names none",
+                "{n} interfaces beside lo and eth0; the claim's device status names none",
+                n=len(devices),
+            ),
         )
         return
     uuids = [str(value) for key, value in _attributes(devices, published).items() if key.endswith("#uuid")]
-    expect = tr("{n} devices: {names}", n=len(devices), names=", ".join(names))
+    expect = tr("{devices}: {names}", devices=words.devices(len(devices)), names=", ".join(names))
     if uuids:
         expect += "; " + tr("UUIDs {uuids}", uuids=", ".join(uuids))
     yield probe(_inside(driver), expect)

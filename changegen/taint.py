@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from changegen import words
 from changegen.assess.context import names
 from changegen.assess.dra import (
     DeviceId,
@@ -28,7 +29,7 @@ from changegen.assess.dra import (
     rule_selects,
     tolerates_device_taint,
 )
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import AllocatedDevice, Snapshot, TaintRule
 from changegen.model.ticket import Command
@@ -404,7 +405,9 @@ def _notes(
         yield tr("PodDisruptionBudgets are not asked: the eviction controller deletes Pods")
     spared = [pod for pod in blast.pods if pod.outcome == "spared"]
     if spared:
-        yield tr(
+        yield trn(
+            "{n} Pod holds devices by an extended resource: the taint controller of {versions} does not evict it, that of "
+            "1.37 does",
             "{n} Pods hold devices by an extended resource: the taint controller of {versions} does not evict them, that of "
             "1.37 does",
             n=len(spared),
@@ -412,7 +415,9 @@ def _notes(
         )
     extended = [pod for pod in blast.evicted if pod.extended_resource]
     if extended:
-        yield tr(
+        yield trn(
+            "{n} of the Pods asks for an extended resource: the claim that the scheduler makes has no tolerations, "
+            "so it cannot stay",
             "{n} of the Pods ask for an extended resource: the claim that the scheduler makes has no tolerations, "
             "so they cannot stay",
             n=len(extended),
@@ -613,11 +618,11 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
             title=tr("Apply the rule with effect None and read its condition"),
             commands=(write(apply), read(condition)),
             go_on=tr(
-                "Condition EvictionInProgress is False with reason NoEffect and says {published} devices selected, {allocated} "
-                "allocated, {pods} Pods",
-                published=blast.published,
+                "Condition EvictionInProgress is False with reason NoEffect and says {devices} selected, {allocated} "
+                "allocated, {pods}",
+                devices=words.devices(blast.published),
                 allocated=blast.allocated,
-                pods=len(blast.evicted),
+                pods=words.pods(len(blast.evicted)),
             ),
             stop=tr(
                 "Other numbers: they are written once for each change of the rule, so change or make it again, and look "
@@ -658,11 +663,11 @@ def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
     value = f"={rule.value}" if rule.value else ""
     yield f"{rule.key}{value}:{rule.effect}"
     yield tr(
-        "{published} published devices selected, {allocated} allocated, {pods} Pods would be evicted in {namespaces} namespaces",
-        published=blast.published,
+        "{published} selected, {allocated} allocated, {pods} would be evicted in {namespaces}",
+        published=trn("{n} published device", "{n} published devices", n=blast.published),
         allocated=blast.allocated,
-        pods=len(blast.evicted),
-        namespaces=len(blast.namespaces),
+        pods=words.pods(len(blast.evicted)),
+        namespaces=trn("{n} namespace", "{n} namespaces", n=len(blast.namespaces)),
     )
     for warning in blast.warnings:
         yield f"! {warning}"
@@ -672,7 +677,7 @@ def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
         state = ", ".join(device.claims) if device.allocated else tr("free")
         yield f"device {device.driver}/{device.pool}/{device.device}  {device.node or '-'}  {state}"
     if len(blast.devices) > most:
-        yield tr("{n} more devices", n=len(blast.devices) - most)
+        yield trn("{n} more device", "{n} more devices", n=len(blast.devices) - most)
     for pod in blast.pods[:most]:
         outcome = {
             "evicted": tr("evicted"),
@@ -687,7 +692,7 @@ def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
             again = "?"
         yield f"pod {pod.namespace}/{pod.name}  {pod.node or '-'}  {pod.owner or '-'}  {outcome}  {again}"
     if len(blast.pods) > most:
-        yield tr("{n} more Pods", n=len(blast.pods) - most)
+        yield trn("{n} more Pod", "{n} more Pods", n=len(blast.pods) - most)
     for note in blast.notes:
         yield f"- {note}"
     for kind in blast.unobserved:

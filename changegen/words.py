@@ -5,7 +5,7 @@ Codes stay codes in JSON, for programs; what people read goes through here.
 
 from __future__ import annotations
 
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 
 
 def unobserved_reason(code: str) -> str:
@@ -25,3 +25,18 @@ def unobserved_reason(code: str) -> str:
         "unobservable": tr("not observable"),
     }
     return ", ".join(words.get(part, part) for part in code.split(", "))
+
+
+def devices(n: int) -> str:
+    """Return a number of devices."""
+    return trn("{n} device", "{n} devices", n=n)
+
+
+def pods(n: int) -> str:
+    """Return a number of Pods."""
+    return trn("{n} Pod", "{n} Pods", n=n)
+
+
+def nodes(n: int) -> str:
+    """Return a number of nodes."""
+    return trn("{n} node", "{n} nodes", n=n)

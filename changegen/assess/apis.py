@@ -9,7 +9,7 @@ from functools import lru_cache
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, label_of, names
 from changegen.assess.flags import entries
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.kubedata import Api, KubernetesData
 from changegen.model.ticket import Evidence, Finding, ForecastRow
 from changegen.versions import minor_key, minor_of
@@ -277,9 +277,10 @@ def _stored(ctx: Context) -> Iterator[Finding]:
             if not decodes(ctx, minor, group, kept, stored.resource):
                 yield finding(
                     STORED,
-                    tr(
-                        "{count} {resource} are stored in {gv}, which {minor} can no longer decode: {names}.",
-                        count=len(stored.names),
+                    trn(
+                        "{n} object of {resource} is stored in {gv}, which {minor} can no longer decode: {names}.",
+                        "{n} objects of {resource} are stored in {gv}, which {minor} can no longer decode: {names}.",
+                        n=len(stored.names),
                         resource=stored.resource,
                         gv=f"{group}/{kept}",
                         minor=minor,
@@ -298,13 +299,14 @@ def _stored(ctx: Context) -> Iterator[Finding]:
         if later and not decodes(ctx, today, group, later, stored.resource):
             yield finding(
                 STORED_BACK,
-                tr(
-                    "{minor} stores {resource} in {gv}, which {today} cannot decode: {count} exist now.",
+                trn(
+                    "{minor} stores {resource} in {gv}, which {today} cannot decode: {n} exists now.",
+                    "{minor} stores {resource} in {gv}, which {today} cannot decode: {n} exist now.",
                     minor=way[-1],
                     resource=stored.resource,
                     gv=f"{group}/{later}",
                     today=today,
-                    count=len(stored.names),
+                    n=len(stored.names),
                 ),
                 component="API",
                 instances=stored.names,
@@ -361,18 +363,20 @@ def _objects(ctx: Context) -> Iterator[Finding]:
         after = replacement(ctx.data, gv, kind)
         now = _by(gone, ctx.target_minor)
         if now:
-            text = tr(
-                "{count} {kind} were read in {gv}; {minor} no longer serves it: {names}.",
-                count=len(objects),
+            text = trn(
+                "{n} object of kind {kind} was read in {gv}; {minor} no longer serves it: {names}.",
+                "{n} objects of kind {kind} were read in {gv}; {minor} no longer serves it: {names}.",
+                n=len(objects),
                 kind=kind,
                 gv=gv,
                 minor=gone,
                 names=names(objects),
             )
         elif gone is not None and _by(since, ctx.target_minor):
-            text = tr(
-                "{count} {kind} were read in {gv}, deprecated since {since}; it goes with {minor}: {names}.",
-                count=len(objects),
+            text = trn(
+                "{n} object of kind {kind} was read in {gv}, deprecated since {since}; it goes with {minor}: {names}.",
+                "{n} objects of kind {kind} were read in {gv}, deprecated since {since}; it goes with {minor}: {names}.",
+                n=len(objects),
                 kind=kind,
                 gv=gv,
                 since=since,
@@ -385,9 +389,9 @@ def _objects(ctx: Context) -> Iterator[Finding]:
             OBJECTS,
             text,
             severity="blocking" if now else "info",
-            component=kind,
+            component="API",
             instances=objects,
-            name=gv,
+            name=f"{gv}/{kind}",
             advice=tr(OBJECTS.remedy) + (" " + tr("Replacement: {after}.", after=after) if after else ""),
             hop=ctx.hop_of(gone or ""),
         )

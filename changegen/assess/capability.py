@@ -17,7 +17,7 @@ from changegen.assess.apis import served_at_target
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, label_of, names
 from changegen.assess.dra import index
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.ticket import Evidence, FeatureRow, Finding
 from changegen.versions import minor_key
 
@@ -451,8 +451,10 @@ def findings(ctx: Context) -> Iterator[Finding]:
             continue
         yield finding(
             USED_NOT_READY,
-            tr(
+            trn(
+                "{users} uses {name}, which is not ready: {missing}",
                 "{users} use {name}, which is not ready: {missing}",
+                n=len(users),
                 users=names(users, 3),
                 name=name,
                 missing="; ".join(row.missing),

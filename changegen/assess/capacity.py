@@ -990,8 +990,7 @@ def _node_out(ctx: Context) -> Iterator[Finding]:
         yield finding(
             NODE_OUT_UNKNOWN,
             tr("Not read: {kinds}; what a drain leaves Pending is not known", kinds=", ".join(missing)),
-            component="Node",
-            name="devices",
+            component="devices",
         )
         return
     by: defaultdict[str, list[CapacityRow]] = defaultdict(list)
@@ -1026,7 +1025,7 @@ def _node_out(ctx: Context) -> Iterator[Finding]:
                 shown=shown,
             )
             + (f"; {why}" if why else ""),
-            component="Node",
+            component="devices",
             instances=[row.node for row in rows],
             name=resource,
             evidence=[
@@ -1059,7 +1058,7 @@ def _undecided(rows: Mapping[str, list[CapacityRow]]) -> Iterator[Finding]:
                 pods=names(pods),
                 why="; ".join(why),
             ),
-            component="Node",
+            component="devices",
             instances=[row.node for row in found],
             name=resource,
         )

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from changegen import words
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import (
     CONTROL_PLANE,
@@ -17,7 +18,7 @@ from changegen.assess.context import (
 )
 from changegen.assess.seats import Seat, groups
 from changegen.gates import GateForecast
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.base import UNOBSERVABLE
 from changegen.model.snapshot import Autoscaler
 from changegen.model.ticket import Finding, ForecastRow
@@ -161,6 +162,8 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     used: bool = False
     """True: the cluster has such objects."""
     risky: bool = False
+    unread: bool = False
+    """True: what it concerns was not read."""
 
 
 def _dra(ctx: Context) -> Touch:
@@ -169,11 +172,16 @@ def _dra(ctx: Context) -> Touch:
     if not ctx.was_read("resourceclaims.resource.k8s.io") and not ctx.was_read(
         "resourceslices.resource.k8s.io"
     ):
-        return Touch(text=tr("unknown: ResourceClaims and ResourceSlices were not read"))
+        return Touch(text=tr("unknown: ResourceClaims and ResourceSlices were not read"), unread=True)
     if not claims and not devices:
         return Touch()
     return Touch(
-        text=tr("{claims} ResourceClaims, {devices} devices.", claims=claims, devices=devices), used=True
+        text=tr(
+            "{claims}, {devices}.",
+            claims=trn("{n} ResourceClaim", "{n} ResourceClaims", n=claims),
+            devices=words.devices(devices),
+        ),
+        used=True,
     )
 
 
@@ -182,7 +190,7 @@ def _rules(ctx: Context) -> Touch:
     if not rules:
         if ctx.was_read("devicetaintrules.resource.k8s.io"):
             return Touch()
-        return Touch(text=tr("unknown: DeviceTaintRules were not read"))
+        return Touch(text=tr("unknown: DeviceTaintRules were not read"), unread=True)
     evicting = [rule.name for rule in rules if rule.effect == "NoExecute"]
     listed = ", ".join(f"{rule.name} ({rule.effect})" for rule in rules)
     text = tr("DeviceTaintRules {rules}.", rules=listed)
@@ -195,22 +203,24 @@ def _selinux(ctx: Context) -> Touch:
     labelled = [f"{pod.namespace}/{pod.name}" for pod in ctx.snapshot.pods if pod.selinux_labels]
     if labelled:
         return Touch(
-            text=tr(
-                "{count} of the Pods kept in this reading set SELinux labels: {names}. Two Pods with different labels can no longer share a volume.",
-                count=len(labelled),
+            text=trn(
+                "{n} of the Pods kept in this reading sets SELinux labels: {names}. Two Pods with different labels can no longer share a volume.",
+                "{n} of the Pods kept in this reading set SELinux labels: {names}. Two Pods with different labels can no longer share a volume.",
+                n=len(labelled),
                 names=names(labelled),
             ),
             used=True,
             risky=True,
         )
     if not ctx.was_read("pods"):
-        return Touch(text=tr("unknown: Pods were not read"))
+        return Touch(text=tr("unknown: Pods were not read"), unread=True)
     return Touch(text=tr("no SELinux labels seen in the Pods of this reading"))
 
 
 def _webhooks(ctx: Context) -> Touch:
     count = len(ctx.snapshot.webhooks)
-    return Touch(text=tr("{count} admission webhooks.", count=count), used=True) if count else Touch()
+    text = trn("{n} admission webhook.", "{n} admission webhooks.", n=count)
+    return Touch(text=text, used=True) if count else Touch()
 
 
 def _stateful(ctx: Context) -> Touch:
@@ -252,14 +262,14 @@ def _hpa(ctx: Context, of: Callable[[Autoscaler], bool] = lambda _: True) -> Tou
         return Touch(text=text, used=True)
     if ctx.was_read("horizontalpodautoscalers.autoscaling") or ctx.served("autoscaling/v2") is False:
         return Touch()
-    return Touch(text=tr("unknown: HorizontalPodAutoscalers were not read"))
+    return Touch(text=tr("unknown: HorizontalPodAutoscalers were not read"), unread=True)
 
 
 def _hpa_tolerance(ctx: Context) -> Touch:
     found = _hpa(ctx, lambda item: bool(item.scale_up_tolerance or item.scale_down_tolerance))
     if not found.text and any(item.api_version == "autoscaling/v1" for item in ctx.snapshot.autoscalers):
         text = tr("unknown: HorizontalPodAutoscalers were read in autoscaling/v1, which shows no tolerance")
-        return Touch(text=text)
+        return Touch(text=text, unread=True)
     return found
 
 
@@ -269,7 +279,8 @@ def _hpa_zero(ctx: Context) -> Touch:
 
 def _health(ctx: Context) -> Touch:
     count = sum(1 for pod in ctx.snapshot.pods if pod.uses_devices)
-    return Touch(text=tr("{count} Pods hold devices.", count=count), used=True) if count else Touch()
+    text = trn("{n} Pod holds devices.", "{n} Pods hold devices.", n=count)
+    return Touch(text=text, used=True) if count else Touch()
 
 
 def _static(_: Context) -> Touch:
@@ -393,8 +404,12 @@ def findings(ctx: Context) -> Iterator[Finding]:
 
 def _flips(ctx: Context) -> Iterator[Finding]:
     rest: list[Flip] = []
+    unread: list[str] = []
     for flip in flips(ctx).values():
         touch = touches(ctx, flip.gate)
+        if touch.unread:
+            unread.append(flip.gate)
+            continue
         if not touch.text or not touch.used:
             rest.append(flip)
             continue
@@ -418,13 +433,26 @@ def _flips(ctx: Context) -> Iterator[Finding]:
             severity="warning" if touch.risky else "info",
             hop=ctx.hop_of(flip.minor),
         )
-    if rest:
+    if rest or unread:
+        said = []
+        if rest:
+            said.append(
+                tr(
+                    "{count} more gates change their default with nobody touching them; nothing that was read is seen to use them.",
+                    count=len(rest),
+                )
+            )
+        if unread:
+            said.append(
+                tr(
+                    "Of {count} more it is not known, since what they concern was not read: {names}.",
+                    count=len(unread),
+                    names=names(unread),
+                )
+            )
         yield finding(
             FLIP_REST,
-            tr(
-                "{count} more gates change their default with nobody touching them; nothing that was read is seen to use them. The annex names them.",
-                count=len(rest),
-            ),
+            " ".join([*said, tr("The table of default changes and the annex name them.")]),
             component="feature gates",
             name=ctx.target.text if ctx.target is not None else "",
         )

@@ -9,7 +9,6 @@ is not known. Source of the rule that one common version is enough: client/clien
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
@@ -52,7 +51,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     repository: str
     """`owner/name` on GitHub."""
     drivers: tuple[str, ...]
-    """Driver names; `*` stands for anything."""
+    """Driver names that it serves; `*` stands for anything. For readers: a release is known by its image."""
     images: tuple[str, ...]
     """Last part of its images' names."""
     releases: tuple[DriverRelease, ...] = ()
@@ -86,17 +85,16 @@ def same_tag(one: str, other: str) -> bool:
     return left.scheme == right.scheme and same_release(left, right) and left.pre == right.pre
 
 
-def release_of(driver: str, image: str, version: str) -> tuple[Project, DriverRelease] | None:
+def release_of(image: str, version: str) -> tuple[Project, DriverRelease] | None:
     """The release that a driver's image is, by its name and tag; None where the table does not have it.
 
     Args:
-        driver: Name of the driver, `gpu.nvidia.com`.
         image: The plugin's image as written; a mirror of it under another registry counts as the same.
         version: Its tag.
     """
     name = parse_image(image).repository.rpartition("/")[2]
     for project in _table().projects:
-        if name not in project.images or not any(fnmatchcase(driver, p) for p in project.drivers):
+        if name not in project.images:
             continue
         for release in project.releases:
             if same_tag(release.version, version):

@@ -277,7 +277,7 @@ def driver_rows(ctx: Context) -> tuple[DriverRow, ...]:
 
 
 def _speaks(driver: Driver) -> str:
-    known = release_of(driver.driver, driver.image, driver.version)
+    known = release_of(driver.image, driver.version)
     if known is None:
         return tr("APIs that it speaks: not known")
     return tr(
@@ -502,7 +502,7 @@ def _any_served(answers: list[bool | None]) -> bool | None:
 
 def _apis(ctx: Context, driver: Driver) -> Iterator[Finding]:
     """What the driver's release speaks, against what the API servers and kubelets of the target speak."""
-    known = release_of(driver.driver, driver.image, driver.version)
+    known = release_of(driver.image, driver.version)
     if known is None:
         return
     project, release = known
@@ -521,7 +521,7 @@ def _later(driver: Driver, wish: DriverWish | None) -> DriverRelease | None:
     wanted = VersionWish.parse(wish.version) if wish is not None and wish.version else None
     if wanted is None or wanted.operator != "=" or wish is None or same_tag(wish.version, driver.version):
         return None
-    known = release_of(driver.driver, driver.image, wish.version)
+    known = release_of(driver.image, wish.version)
     return known[1] if known is not None else None
 
 
@@ -678,7 +678,7 @@ def _apis_unknown(ctx: Context) -> Iterator[Finding]:
     unknown = [
         driver
         for driver in ctx.snapshot.drivers
-        if driver.workload is not None and release_of(driver.driver, driver.image, driver.version) is None
+        if driver.workload is not None and release_of(driver.image, driver.version) is None
     ]
     if unknown:
         shown = names(
@@ -788,7 +788,7 @@ def _none_at_all(ctx: Context, where: str, driver: str, version: str, image: str
         text += "; " + tr("a list of ResourceSlices was not read, though")
     if served:
         text += "; " + tr("served: {versions}", versions=", ".join(served))
-    known = release_of(driver, image, version)
+    known = release_of(image, version)
     if known is None:
         advice = tr(
             "Check the API versions that driver version {version} supports, and read its log; the image does not tell them.",
@@ -983,7 +983,7 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
                 node=node,
             ),
             preexisting=True,
-            component="ResourceSlice",
+            component="Node",
             instances=[node],
             name=node,
         )

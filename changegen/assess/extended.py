@@ -568,7 +568,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
                     most=MAX_DEVICES,
                     resource=row.resource,
                 ),
-                component="Pod",
+                component="extended resource",
                 instances=big,
                 name=row.resource,
             )
@@ -602,7 +602,7 @@ def _both(ctx: Context, at: DeviceIndex, row: Served) -> Iterator[Finding]:
             nodes=names(nodes),
             name=row.device_class,
         ),
-        component="Node",
+        component="extended resource",
         instances=nodes,
         name=row.resource,
         evidence=evidence,
@@ -626,8 +626,8 @@ def _collision(resource: str, classes: tuple[DeviceClass, ...]) -> Finding:
             winner=classes[0].name,
             rule=rule,
         ),
-        component="DeviceClass",
-        instances=[c.name for c in classes],
+        component="extended resource",
+        instances=[f"DeviceClass {c.name}" for c in classes],
         name=resource,
         evidence=[
             Evidence(
@@ -690,7 +690,7 @@ def _unserved(ctx: Context, row: Served) -> Iterator[Finding]:
             pods=names(row.pods),
             resource=row.resource,
         ),
-        component="Pod",
+        component="extended resource",
         instances=row.pods,
         name=row.resource,
         preexisting=True,
@@ -705,24 +705,32 @@ def _quotas(ctx: Context, row: Served) -> Iterator[Finding]:
         f"requests.{row.implicit}",
         f"{row.device_class}.deviceclass.resource.k8s.io/devices",
     }
+    counted = {}
     for quota in ctx.snapshot.quotas:
         hit = sorted(keys & set(quota.hard))
         if hit:
-            subject = f"{quota.namespace}/{quota.name}"
-            shown = ", ".join(f"{key} {quota.used.get(key, '?')} of {quota.hard[key]}" for key in hit)
-            yield finding(
-                QUOTA,
-                tr(
-                    "Quota {quota} counts Pods that ask for {resource} and claims of class {name}: {shown}",
-                    quota=subject,
-                    resource=row.resource,
-                    name=row.device_class,
-                    shown=shown,
-                ),
-                component="ResourceQuota",
-                instances=[subject],
-                name=row.resource,
+            counted[f"{quota.namespace}/{quota.name}"] = ", ".join(
+                f"{key} {quota.used.get(key, '?')} of {quota.hard[key]}" for key in hit
             )
+    if counted:
+        yield finding(
+            QUOTA,
+            tr(
+                "Quotas count Pods that ask for {resource} and claims of class {name}: {quotas}",
+                resource=row.resource,
+                name=row.device_class,
+                quotas=names((f"{quota}: {shown}" for quota, shown in counted.items()), 3),
+            ),
+            component="extended resource",
+            instances=[f"ResourceQuota {quota}" for quota in counted],
+            name=row.resource,
+            evidence=[
+                Evidence(
+                    source=f"ResourceQuota {quota}", path="spec.hard", value=shown, provenance="api object"
+                )
+                for quota, shown in counted.items()
+            ],
+        )
 
 
 def _wishes(ctx: Context, row: Served) -> Iterator[Finding]:
@@ -738,7 +746,7 @@ def _wishes(ctx: Context, row: Served) -> Iterator[Finding]:
                 have=row.device_class,
                 want=wish.device_class,
             ),
-            component="DeviceClass",
+            component="extended resource",
             name=row.resource,
         )
     if wish.source == "device-plugin":

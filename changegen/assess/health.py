@@ -10,7 +10,7 @@ from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
 from changegen.assess.dra import FINISHED, DeviceIndex, index
 from changegen.assess.selectors import Reference, SelectorSyntaxError, judge, references
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.snapshot import Claim, DeviceStatus, Driver, DriverRights, PodUse
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_key
@@ -237,7 +237,8 @@ def _claims(ctx: Context, at: DeviceIndex) -> Iterator[Finding]:
         if gone:
             yield finding(
                 RESERVED_GONE,
-                tr(
+                trn(
+                    "{n} claim is reserved for a Pod that is not there: {claims}",
                     "{n} claims are reserved for Pods that are not there: {claims}",
                     n=len(gone),
                     claims=names(gone),
@@ -354,7 +355,7 @@ def _status(ctx: Context) -> Iterator[Finding]:
                 claims=names(claims),
                 why="" if driver in filled else "; " + tr("the project says that it does"),
             ),
-            component="ResourceClaim",
+            component="driver",
             instances=claims,
             name=driver,
             severity="warning" if driver in filled else "info",
@@ -385,7 +386,7 @@ def _unhealthy(ctx: Context) -> Iterator[Finding]:
                 pods=names(pods),
                 state=state or tr("without a state"),
             ),
-            component="Pod",
+            component="devices",
             instances=pods,
             name=f"{resource} {state}",
             evidence=[
@@ -493,10 +494,11 @@ def _failing(at: DeviceIndex, owner: str, expressions: tuple[str, ...], skip: in
     if failed:
         yield finding(
             SELECTOR_ERROR,
-            tr(
+            trn(
+                "{owner}: its selector fails on {n} device ({devices}): {error}",
                 "{owner}: its selector fails on {n} devices ({devices}): {error}",
-                owner=owner,
                 n=len(failed),
+                owner=owner,
                 devices=names(failed, 3),
                 error=error,
             ),
@@ -522,12 +524,13 @@ def _standard(at: DeviceIndex) -> Iterator[Finding]:
     for (driver, name, kind), n in sorted(wrong.items()):
         yield finding(
             STANDARD_TYPE,
-            tr(
+            trn(
+                "{driver}: {name} is of type {kind} on {n} device, not {allowed}",
                 "{driver}: {name} is of type {kind} on {n} devices, not {allowed}",
+                n=n,
                 driver=driver,
                 name=name,
                 kind=kind,
-                n=n,
                 allowed=" / ".join(sorted(STANDARD[name])),
             ),
             component="driver",

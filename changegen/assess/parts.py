@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from changegen import words
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import CONTROL_PLANE, Context, label_of, minors_between, names, place_of
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.snapshot import Component, Lease, Node, Workload
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_key, parse_image, same_release, try_version
@@ -76,7 +77,7 @@ LEADER = Code(
     severity="info",
     others=("warning",),
     meaning="Which instance leads, as far as the lease tells; only the leader's settings count.",
-    remedy="Nothing to do. With differing replicas, the behaviour changes with the leader.",
+    remedy="Look whom the lease names before the change: with differing replicas, the behaviour changes with the leader.",
 )
 NODE_NOT_READY = Code(
     code="CG-NODE-001",
@@ -307,7 +308,10 @@ def _running(ctx: Context) -> Iterator[Finding]:
                 tr(
                     "{component} was restarted: {counts}.",
                     component=name,
-                    counts=names(tr("{where} {n} times", where=label, n=n) for label, n in counts.items()),
+                    counts=names(
+                        trn("{where} {n} time", "{where} {n} times", n=n, where=label)
+                        for label, n in counts.items()
+                    ),
                 ),
                 name,
                 restarted,
@@ -527,10 +531,11 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
     if down:
         yield _node_finding(
             NODE_NOT_READY,
-            tr(
-                "Not ready: {names} ({count} of {total} Nodes).",
+            trn(
+                "Not ready: {names} ({count} of {n} Node).",
+                "Not ready: {names} ({count} of {n} Nodes).",
+                n=len(nodes),
                 count=len(down),
-                total=len(nodes),
                 names=names(n.name for n in down),
             ),
             down,
@@ -567,7 +572,7 @@ def _node_finding(code: Code, message: str, group: list[Node], path: str, name: 
     return finding(
         code,
         message,
-        component="Node",
+        component="node condition" if name else "Node",
         instances=[node.name for node in group],
         name=name,
         evidence=[
@@ -601,7 +606,7 @@ def _requirements(ctx: Context) -> Iterator[Finding]:
                 versions=names({n.container_runtime.partition("://")[2] for n in old}),
                 names=names(n.name for n in old),
             ),
-            component="Node",
+            component="container runtime",
             instances=[n.name for n in old],
             name="containerd",
             evidence=[
@@ -628,9 +633,8 @@ def _requirements(ctx: Context) -> Iterator[Finding]:
                 versions=names({n.kernel for n in weak}),
                 names=names(n.name for n in weak),
             ),
-            component="Node",
+            component="kernel",
             instances=[n.name for n in weak],
-            name="kernel",
         )
 
 
@@ -667,9 +671,10 @@ def _cgroups(ctx: Context, linux: list[Node]) -> Iterator[Finding]:
     if not settings and linux and crosses:
         yield finding(
             CGROUP,
-            tr(
-                "From 1.35 on a kubelet does not start on cgroup v1. Which version {count} nodes have is in no API object.",
-                count=len(linux),
+            trn(
+                "From 1.35 on a kubelet does not start on cgroup v1. Which version {n} node has is in no API object.",
+                "From 1.35 on a kubelet does not start on cgroup v1. Which version {n} nodes have is in no API object.",
+                n=len(linux),
             ),
             component="kubelet",
             name="failCgroupV1",
@@ -694,7 +699,7 @@ def other_parts(ctx: Context) -> dict[str, str]:
     runtimes = Counter(n.container_runtime for n in ctx.snapshot.nodes if n.container_runtime)
     if runtimes:
         found["container runtime"] = {
-            tr("{runtime} on {count} nodes", runtime=runtime.replace("://", " "), count=count)
+            tr("{runtime} on {nodes}", runtime=runtime.replace("://", " "), nodes=words.nodes(count))
             for runtime, count in runtimes.items()
         }
     for component in ctx.of("cloud-controller-manager"):

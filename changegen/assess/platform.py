@@ -14,7 +14,7 @@ from changegen.assess.context import (
     names,
     place_of,
 )
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.snapshot import Component
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_of
@@ -353,9 +353,10 @@ def _openshift(ctx: Context) -> Iterator[Finding]:
     if foreign and ctx.foreign_gates:
         yield finding(
             FOREIGN,
-            tr(
-                "{count} gates are the distribution's own: {gates}.",
-                count=len(foreign),
+            trn(
+                "{n} gate is the distribution's own: {gates}.",
+                "{n} gates are the distribution's own: {gates}.",
+                n=len(foreign),
                 gates=names(foreign, 12),
             ),
             component="feature gates",

@@ -351,7 +351,7 @@ def _node_taints(ctx: Context) -> Iterator[Finding]:
         try:
             nodes: tuple[Node, ...] = ctx.nodes_matching(wish.nodes) if read else ()
         except SelectorError as error:
-            yield finding(TAINT_UNKNOWN, str(error), component="Node", name=text, evidence=evidence)
+            yield finding(TAINT_UNKNOWN, str(error), component="node taint", name=text, evidence=evidence)
             continue
         if not nodes:
             reason = (
@@ -367,7 +367,7 @@ def _node_taints(ctx: Context) -> Iterator[Finding]:
                     expect=wish.expect,
                     reason=reason,
                 ),
-                component="Node",
+                component="node taint",
                 name=text,
                 evidence=evidence,
             )
@@ -378,7 +378,7 @@ def _node_taints(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 TAINT_PRESENT,
                 tr("Taint {taint} is on {nodes}.", taint=text, nodes=names(n.name for n in having)),
-                component="Node",
+                component="node taint",
                 instances=[n.name for n in having],
                 name=text,
                 evidence=evidence,
@@ -387,7 +387,7 @@ def _node_taints(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 TAINT_MISSING,
                 tr("Taint {taint} is missing on {nodes}.", taint=text, nodes=names(n.name for n in lacking)),
-                component="Node",
+                component="node taint",
                 instances=[n.name for n in lacking],
                 name=text,
                 evidence=evidence,

@@ -15,7 +15,7 @@ from changegen.assess.context import (
     names,
     place_of,
 )
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.kubedata import SkewRule
 from changegen.model.snapshot import Component
 from changegen.model.ticket import Evidence, Finding
@@ -167,13 +167,13 @@ def _now(ctx: Context) -> Iterator[Finding]:
                 yield finding(
                     code,
                     tr(
-                        "{component} {where} is {own}, a kube-apiserver that it can reach is {server}; allowed is up to {older} minors older and {newer} newer.",
+                        "{component} {where} is {own}, a kube-apiserver that it can reach is {server}; allowed is {older} older and {newer} newer.",
                         component=name,
                         where=names(place_of(c) for c in group),
                         own=own,
                         server=server,
-                        older=rule.older,
-                        newer=rule.newer,
+                        older=_minors(rule.older),
+                        newer=_minors(rule.newer),
                     ),
                     component=name,
                     instances=[label_of(c) for c in group],
@@ -225,13 +225,14 @@ def _steps(ctx: Context) -> Iterator[Finding]:
             stays = any(ctx.stays(c) for c in group)
             yield finding(
                 AT_STEP,
-                tr(
-                    "{component} {own} ({count}: {where}) would be {gap} minors behind kube-apiserver {minor}; {older} are allowed.",
+                trn(
+                    "{component} {own} ({count}: {where}) would be {n} minor behind kube-apiserver {minor}; allowed: {older}.",
+                    "{component} {own} ({count}: {where}) would be {n} minors behind kube-apiserver {minor}; allowed: {older}.",
+                    n=minors_between(own, minor),
                     count=len(group),
                     component=name,
                     own=own,
                     where=names(place_of(c) for c in group),
-                    gap=minors_between(own, minor),
                     minor=minor,
                     older=rule.older,
                 ),
@@ -241,6 +242,10 @@ def _steps(ctx: Context) -> Iterator[Finding]:
                 severity="blocking" if at == 0 or stays else "warning",
                 hop=ctx.hop_of(minor),
             )
+
+
+def _minors(n: int) -> str:
+    return trn("up to {n} minor", "up to {n} minors", n=n) if n else tr("none")
 
 
 def _proxies(ctx: Context) -> Iterator[Finding]:
@@ -259,7 +264,8 @@ def _proxies(ctx: Context) -> Iterator[Finding]:
     if apart:
         yield finding(
             PROXY,
-            tr(
+            trn(
+                "kube-proxy and kubelet are more than {n} minor apart on {where}.",
                 "kube-proxy and kubelet are more than {n} minors apart on {where}.",
                 n=rule.older,
                 where=names(c.node or "" for c in apart),

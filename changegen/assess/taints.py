@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
+from changegen import words
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, names
 from changegen.assess.dra import index
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.profile import DeviceTaintWish
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Evidence, Finding, TaintRow
@@ -248,10 +249,10 @@ def _acts(acts: bool | None) -> str:
 
 def _reach(blast: TaintBlast) -> str:
     return tr(
-        "{devices} devices, {allocated} allocated, NoExecute would evict {pods} Pods",
-        devices=len(blast.devices),
+        "{devices}, {allocated} allocated, NoExecute would evict {pods}",
+        devices=words.devices(len(blast.devices)),
         allocated=blast.allocated,
-        pods=len(blast.evicted),
+        pods=words.pods(len(blast.evicted)),
     )
 
 
@@ -288,15 +289,19 @@ def _seen(blast: TaintBlast) -> Evidence:
 def _counts(blast: TaintBlast) -> str:
     pods = [f"{pod.namespace}/{pod.name}" for pod in blast.evicted]
     text = tr(
-        "{devices} devices selected, {allocated} allocated, {pods} Pods would be evicted",
-        devices=blast.published,
+        "{devices} selected, {allocated} allocated, {pods} would be evicted",
+        devices=words.devices(blast.published),
         allocated=blast.allocated,
-        pods=len(pods),
+        pods=words.pods(len(pods)),
     )
     text += f" ({names(pods)})" if pods else ""
     spared = sum(pod.outcome == "spared" for pod in blast.pods)
     if spared:
-        text += ", " + tr("{n} that hold devices by an extended resource are spared before 1.37", n=spared)
+        text += ", " + trn(
+            "{n} that holds devices by an extended resource is spared before 1.37",
+            "{n} that hold devices by an extended resource are spared before 1.37",
+            n=spared,
+        )
     return text
 
 
@@ -312,10 +317,10 @@ def _rule(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
         yield finding(
             OLD_FIELDS,
             tr(
-                "Rule {rule} has {fields}, dropped in 1.35; what is left selects {n} devices",
+                "Rule {rule} has {fields}, dropped in 1.35; what is left selects {devices}",
                 rule=rule.name,
                 fields=", ".join(rule.other_selectors),
-                n=len(blast.devices),
+                devices=words.devices(len(blast.devices)),
             ),
             component="DeviceTaintRule",
             name=rule.name,
@@ -431,15 +436,18 @@ def _newly(ctx: Context, blast: TaintBlast) -> Iterator[Finding]:
     shown = f"DeviceTaintRule {rule.name}" if blast.source == "rule" else f"{rule.driver} {rule.key}"
     yield finding(
         NEWLY_EVICTED,
-        tr(
+        trn(
+            "{taint} (NoExecute): {pods} holds tainted devices by an extended resource and is left alone today; the taint "
+            "controller of the target evicts it, without asking PodDisruptionBudgets",
             "{taint} (NoExecute): {pods} hold tainted devices by an extended resource and are left alone today; the taint "
             "controller of the target evicts them, without asking PodDisruptionBudgets",
+            n=len(more),
             taint=shown,
             pods=names(f"{pod.namespace}/{pod.name}" for pod in more),
         ),
         component="DeviceTaintRule" if blast.source == "rule" else "driver",
         instances=[f"{pod.namespace}/{pod.name}" for pod in more],
-        name=shown,
+        name=rule.name if blast.source == "rule" else shown,
         evidence=[_seen(blast)],
     )
 
@@ -456,7 +464,7 @@ def _driver(blast: TaintBlast) -> Iterator[Finding]:
             taint=f"{rule.key}{'=' + rule.value if rule.value else ''}:{rule.effect}",
             whom=_whom(blast)
             if rule.effect == "NoExecute"
-            else tr("{n} of them are allocated", n=blast.allocated),
+            else trn("{n} of them is allocated", "{n} of them are allocated", n=blast.allocated),
         ),
         component="driver",
         instances=[f"{d.pool}/{d.device}" for d in blast.devices],
@@ -475,7 +483,7 @@ def _planned(blast: TaintBlast) -> Finding:
     return finding(
         PLANNED,
         text,
-        component="DeviceTaintRule",
+        component="device taint",
         name=f"{rule.key} {'/'.join(t or '*' for t in (rule.driver, rule.pool, rule.device))}",
         severity="warning" if blast.warnings or blast.evicted else None,
         evidence=[_seen(blast)],
@@ -498,7 +506,7 @@ def _closed_nodes(ctx: Context) -> Iterator[Finding]:
         yield finding(
             WHOLE_NODE,
             tr("Every device of {driver} on {nodes} is tainted", driver=driver, nodes=names(nodes)),
-            component="Node",
+            component="driver",
             instances=nodes,
             name=driver,
             preexisting=True,

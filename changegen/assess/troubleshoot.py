@@ -16,7 +16,7 @@ from changegen.assess.context import Context, names
 from changegen.assess.dra import DeviceIndex, index, owner_text
 from changegen.assess.extended import MAX_DEVICES
 from changegen.assess.selectors import judge
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import Driver, EventFact, Lease, PodUse
 from changegen.model.ticket import Evidence, Finding
@@ -401,16 +401,21 @@ def _held_causes(ctx: Context, blast: TaintBlast) -> Iterator[Cause]:
             commands=tuple(c for c in (leader_log(ctx, "kube-controller-manager"),) if c),
         )
     if stays:
-        yield Cause(text=tr("{pods} tolerate the taint", pods=names(stays)))
+        text = trn("{pods} tolerates the taint", "{pods} tolerate the taint", n=len(stays), pods=names(stays))
+        yield Cause(text=text)
     if later:
-        yield Cause(text=tr("{pods} tolerate it for a time", pods=names(later)))
+        text = trn(
+            "{pods} tolerates it for a time", "{pods} tolerate it for a time", n=len(later), pods=names(later)
+        )
+        yield Cause(text=text)
     going = [
         name
         for pod in blast.pods
         if (found := ctx.pods.get(name := f"{pod.namespace}/{pod.name}")) is not None and found.deleting_since
     ]
     if going:
-        yield Cause(text=tr("{pods} are being deleted", pods=names(going)))
+        text = trn("{pods} is being deleted", "{pods} are being deleted", n=len(going), pods=names(going))
+        yield Cause(text=text)
     yield Cause(
         text=tr("the taint controller has not acted yet"),
         commands=(f"kubectl get devicetaintrule {blast.rule.name} -o yaml",),
@@ -437,10 +442,11 @@ def findings(ctx: Context) -> Iterator[Finding]:
         text = "; ".join(cause.text for cause in _held_causes(ctx, blast))
         yield finding(
             STILL_HELD,
-            tr(
+            trn(
+                "Rule {rule} (NoExecute): {n} device is still allocated; {causes}",
                 "Rule {rule} (NoExecute): {n} devices are still allocated; {causes}",
-                rule=blast.rule.name,
                 n=blast.allocated,
+                rule=blast.rule.name,
                 causes=text,
             ),
             component="DeviceTaintRule",
@@ -460,9 +466,9 @@ def _pending_finding(namespace: str, owner: str, pods: list[PodUse], causes: tup
     return finding(
         PENDING,
         text,
-        component="Pod",
+        component=owner.partition("/")[0],
         instances=listed,
-        name=f"{namespace}/{owner}",
+        name=f"{namespace}/{owner.partition('/')[2]}",
         advice=advice,
         evidence=[
             Evidence(
@@ -492,10 +498,11 @@ def _events(ctx: Context) -> Iterator[Finding]:
             continue
         listed = [f"{e.namespace}/{e.name}" for e in found]
         nodes = {node for e in found if (node := _node_of(ctx, e))}
-        text = tr(
+        text = trn(
+            "{reason}: {n} event of {objects}",
             "{reason}: {n} events of {objects}",
-            reason=reason,
             n=sum(e.count for e in found),
+            reason=reason,
             objects=names(listed),
         )
         if nodes:

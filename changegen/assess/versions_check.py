@@ -17,7 +17,7 @@ from changegen.assess.context import (
     label_of,
     names,
 )
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.snapshot import Component
 from changegen.model.ticket import Evidence, Finding, InstanceRow
 from changegen.versions import compare, kubernetes_release, minor_key, parse_image, same_release, try_version
@@ -313,7 +313,7 @@ def _mixed(ctx: Context) -> Iterator[Finding]:
         )
         yield finding(
             PATCH_MIX,
-            tr("{component} runs {count} releases: {text}", component=name, count=len(by), text=text),
+            tr("{component} runs several releases: {text}", component=name, text=text),
             component=name,
             instances=[label_of(c) for c in instances],
             evidence=[
@@ -349,18 +349,20 @@ def _left_behind(ctx: Context) -> Iterator[Finding]:
         versions = sorted({c.running_version or c.version for c in behind})
         yield finding(
             code,
-            tr(
-                "{count} of {total} {component} still run {versions}; the target is {target}.",
-                count=len(behind),
+            trn(
+                "{n} of {total} {component} still runs {versions}; the target is {target}.",
+                "{n} of {total} {component} still run {versions}; the target is {target}.",
+                n=len(behind),
                 total=len(instances),
                 component=name,
                 versions=", ".join(versions),
                 target=wish.text.removeprefix(">="),
             )
             if whole
-            else tr(
-                "{count} of {total} {component} are not on {target} yet ({versions}), while {done} of {all} kube-apiservers are.",
-                count=len(behind),
+            else trn(
+                "{n} of {total} {component} is not on {target} yet ({versions}), while {done} of {all} kube-apiservers are.",
+                "{n} of {total} {component} are not on {target} yet ({versions}), while {done} of {all} kube-apiservers are.",
+                n=len(behind),
                 total=len(instances),
                 component=name,
                 target=wish.text.removeprefix(">="),

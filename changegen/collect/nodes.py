@@ -28,14 +28,12 @@ def node_facts(inventory: Inventory) -> tuple[Node, ...]:
     counts: Counter[str] | None = None
     sums: dict[str, requests.Amounts] = {}
     if inventory.complete("pods"):
-        specs = [
-            found.obj.spec
-            for found in inventory.all("pods", Pod)
-            if found.obj.spec.node_name
-            and (found.obj.status is None or found.obj.status.phase not in _FINISHED)
-        ]
-        counts = Counter(spec.node_name for spec in specs if spec.node_name)
-        sums = requests.summed(specs)
+        counts = Counter()
+        for found in inventory.all("pods", Pod):
+            node = found.obj.spec.node_name
+            if node and (found.obj.status is None or found.obj.status.phase not in _FINISHED):
+                counts[node] += 1
+                requests.add_native(sums.setdefault(node, {}), found.obj.spec)
     return tuple(
         _node(
             found.obj,

@@ -7,15 +7,14 @@ uses the devices of later containers (plugins/dynamicresources/extendeddynamicre
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from changegen.collect import wire as core
 from changegen.quantity import QuantityError, is_extended_resource, parse_quantity
 
-__all__ = ["Amounts", "native", "pod_requests", "summed", "texts"]
+__all__ = ["Amounts", "add_native", "native", "pod_requests", "texts"]
 
 Amounts = dict[str, Decimal]
 _POD_LEVEL: Final = ("cpu", "memory")
@@ -94,10 +93,6 @@ def _text(amount: Decimal) -> str:
     return f"{int(milli.to_integral_value(rounding=ROUND_CEILING))}m"
 
 
-def summed(pods: Iterable[core.PodSpec]) -> dict[str, Amounts]:
-    """What the Pods of each node request, extended resources aside."""
-    found: defaultdict[str, Amounts] = defaultdict(dict)
-    for spec in pods:
-        if spec.node_name:
-            _add(found[spec.node_name], native(pod_requests(spec)))
-    return dict(found)
+def add_native(total: Amounts, spec: core.PodSpec) -> None:
+    """Add what a Pod requests to a sum, extended resources aside."""
+    _add(total, native(pod_requests(spec)))

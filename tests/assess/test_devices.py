@@ -80,7 +80,7 @@ def test_recorded_resources_taints_and_status() -> None:
     assert rows["example.com/legacy-gpu"].source == "device-plugin"
     assert rows["example.com/legacy-gpu"].by_node == {"old-gpu-1": "device-plugin"}
     item = of(found, "CG-TAINT-001")[0]
-    assert "1 devices selected, 0 allocated, 0 Pods" in item.message
+    assert "1 device selected, 0 allocated, 0 Pods would" in item.message
     assert "PodDisruptionBudgets would not be asked" in item.message
     assert of(found, "CG-TAINT-007")[0].severity == "info"
     _, after = recorded("after")
