@@ -86,4 +86,4 @@ def _pending(scene: Scene) -> str:
     if "pods" not in scene.snapshot.kinds_read:
         return ""
     waiting = sum(1 for pod in scene.snapshot.pods if pod.phase == "Pending" and not pod.node)
-    return tr("{n} (of the Pods that this reading keeps)", n=waiting)
+    return tr("{n}, of the Pods with devices, without a controller or under a budget", n=waiting)

@@ -8,13 +8,12 @@ Which of them are to be done where the change stopped is `changegen.plan.forks`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from changegen.assess.context import names as listed_names
 from changegen.facts import command as fact_command
 from changegen.i18n import tr
-from changegen.model.snapshot import DisruptionBudget, PodUse
+from changegen.model.snapshot import PodUse
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.saved import config_map_file, pod_file, saved_config_maps
@@ -23,6 +22,8 @@ from changegen.plan.steps.after import planned_migrations, planned_taints
 from changegen.plan.steps.common import KUBECTL, MOST_NAMED, driver_target, gathered, in_turn
 from changegen.plan.steps.common import names as in_order
 from changegen.plan.steps.control import proof
+from changegen.plan.steps.drift import served_back
+from changegen.plan.steps.owners import restore_command
 from changegen.plan.verdicts import (
     driver_verdict,
     etcd_verdict,
@@ -55,6 +56,7 @@ def make_rollback(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
         backs += _packages(scene, hops[0], steps)
         backs += _stored(scene, steps)
         backs += _owners(scene, steps)
+        backs += served_back(scene)
         backs += _restore(scene, hops, steps)
     for back in backs:
         _honest(back)
@@ -72,11 +74,13 @@ def _keys(steps: Iterable[StepDraft], phase: str) -> list[str]:
 
 
 def _named(steps: Iterable[StepDraft], *beginnings: str) -> list[str]:
-    return [step.key for step in steps if step.key.startswith(beginnings)]
+    return [key for step in steps for key in (step.key, *step.also) if key.startswith(beginnings)]
 
 
 def _writes(steps: Iterable[StepDraft], key: str) -> bool:
-    return any(step.key == key and any(c.runs == "write" for c in step.commands) for step in steps)
+    return any(
+        key in (step.key, *step.also) and any(c.runs == "write" for c in step.commands) for step in steps
+    )
 
 
 # ------------------------------------------------------------------------------------------- devices and drivers
@@ -242,7 +246,9 @@ def _kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Ba
             to=previous,
             commands=commands,
             verdict="one-way" if one_way else "reversible",
-            why=_kubelets_why(scene, nodes, drains, bare, pools=pools),
+            why=_kubelets_why(
+                scene, nodes, drains, bare, pools=pools, tightened=bool(_named(steps, "temporary"))
+            ),
             lost=tr(
                 "What a drain deletes: Pods without a controller and emptyDir data. A starting kubelet deletes its ResourceSlices until the drivers are back."
             ),
@@ -258,7 +264,13 @@ def _kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Ba
 
 
 def _kubelets_why(
-    scene: Scene, nodes: Sequence[str], drains: Sequence[Drain], bare: Sequence[str], *, pools: bool
+    scene: Scene,
+    nodes: Sequence[str],
+    drains: Sequence[Drain],
+    bare: Sequence[str],
+    *,
+    pools: bool,
+    tightened: bool,
 ) -> str:
     dist = scene.distribution
     if pools:
@@ -296,6 +308,14 @@ def _kubelets_why(
                 step="{{back:budgets}}",
             )
         )
+        if tightened:
+            parts.append(
+                tr(
+                    "Where {again} has put them back already, relax them as in {people} first: a drain hangs otherwise.",
+                    again="{{temporary}}",
+                    people="{{people}}",
+                )
+            )
     return " ".join(parts)
 
 
@@ -433,7 +453,7 @@ def _addons(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
                 Command(text=f"kubectl {place} rollout status {name} --timeout=10m", where=KUBECTL)
             )
     if not commands:
-        return []
+        return _addons_unread(steps)
     control = _keys(steps, "control-plane")
     managed = scene.snapshot.cluster.managed and _writes(steps, "addons")
     return [
@@ -454,6 +474,22 @@ def _addons(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
                 *([] if managed else control[-1:]),
                 *(["addons"] if _writes(steps, "addons") else []),
             ],
+        )
+    ]
+
+
+def _addons_unread(steps: Sequence[StepDraft]) -> list[BackDraft]:
+    if not _writes(steps, "addons"):
+        return []
+    return [
+        BackDraft(
+            key="back:addons",
+            what=tr("kube-proxy and CoreDNS"),
+            to=tr("not known: they were not read"),
+            verdict="reversible",
+            why=tr("Their images of before stand in what {step} saved.", step="{{objects}}"),
+            minutes=5,
+            needs=[*_keys(steps, "control-plane")[-1:], "addons"],
         )
     ]
 
@@ -577,7 +613,12 @@ def _control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDr
             stop=""
             if one_way
             else tr("It does not answer after ten minutes: read its log on the node; do not touch the next."),
-            needs=[*_named(steps, "gates:files"), *_keys(steps, "control-plane")],
+            needs=[
+                *_named(steps, "gates:files"),
+                *_keys(steps, "control-plane"),
+                *_named(steps, "temporary"),
+                *(_keys(steps, "nodes") if dist.nodes == "by-control-plane" else []),
+            ],
         )
     ]
 
@@ -1010,7 +1051,7 @@ def _owners(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
                     )
                     for b in blocked
                 ),
-                commands=[_budget_command(budget) for budget in blocked],
+                commands=[restore_command(budget) for budget in blocked],
                 verdict="reversible",
                 why=tr("Their owner puts them back after the last drain."),
                 minutes=2,
@@ -1048,7 +1089,7 @@ def _owners(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
                         step="{{back:kubelet}}",
                         again="{{bare}}",
                     )
-                    if saved and "bare" in {step.key for step in steps}
+                    if saved and any("bare" in (step.key, *step.also) for step in steps)
                     else ""
                 ),
                 lost=tr("Their state, their UID and, with a claim, possibly the device they had."),
@@ -1068,19 +1109,6 @@ def _owners(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
             )
         )
     return backs
-
-
-def _budget_command(budget: DisruptionBudget) -> Command:
-    """Puts the previous number back: an int stays an int, a percentage is text."""
-    field, value = (
-        ("minAvailable", budget.min_available)
-        if budget.min_available
-        else ("maxUnavailable", budget.max_unavailable)
-    )
-    number: int | str = int(value) if value.isdigit() else value
-    patch = json.dumps({"spec": {field: number}}, separators=(",", ":"))
-    text = f"kubectl -n {quoted(budget.namespace)} patch poddisruptionbudget {quoted(budget.name)} --type=merge -p {quoted(patch)}"
-    return Command(text=text, where=KUBECTL, runs="write")
 
 
 def _packages(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackDraft]:
@@ -1157,12 +1185,13 @@ def _restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) 
         made = gathered([(node, scene.commands(kubelets, hops[0], node)) for node in all_nodes])
         place = in_turn(all_nodes) if len(all_nodes) <= MOST_NAMED else tr("each node")
         commands += [Command(text=c.text, where=place, runs=c.runs) for c in made]
-    changed = _named(steps, "config:", "tidy:", "stored:")
+    taken = next((at for at, s in enumerate(steps) if "etcd-snapshot" in (s.key, *s.also)), len(steps))
+    later = [step for step in steps[taken + 1 :] if step.phase == "before"]
+    changed = _named(later, "config:", "tidy:", "stored:")
     lost = tr(
         "Everything written after the snapshot: Pods that run may no longer match, allocations of devices may be granted twice."
     )
     if changed:
-        # The snapshot is taken before the remedies.
         lost += " " + tr(
             "The snapshot is older than {steps}: what they changed is as before, and a gate that they took out of kubeadm-config is in it again.",
             steps=", ".join("{{" + key + "}}" for key in changed),

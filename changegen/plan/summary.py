@@ -9,13 +9,38 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from changegen.assess import Assessment
+from changegen.assess.defaults import flips, touches
 from changegen.i18n import tr
-from changegen.model.ticket import Field, Finding, RollbackStep, Step
+from changegen.model.ticket import Field, Finding, RollbackFork, RollbackStep, Step
+from changegen.plan.blast import workloads_hit
 from changegen.plan.scene import Scene
 from changegen.plan.steps.common import driver_target
+from changegen.plan.unread import unread
 from changegen.versions import compare, minor_of, try_version
 
-__all__ = ["decide_by", "decision_of", "first_page", "headline_of", "risk_of", "title_of"]
+__all__ = ["decide_by", "decision_of", "first_page", "headline_of", "ranked", "risk_of", "spell", "title_of"]
+
+
+_FIRST = ("CG-PDB-", "CG-CAP-001", "CG-WEBHOOK-", "CG-SKEW-", "CG-GATE-", "CG-DRAIN-")
+"""Beginnings of codes of warnings in the order in which they stop a change: a drain that hangs before one that deletes."""
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings as a reader needs them: blockers, then what stops the change on its way, then what was there before it."""
+    severities = ("blocking", "warning", "info")
+
+    def rank(finding: Finding) -> tuple[int, bool, bool, int]:
+        first = next((at for at, start in enumerate(_FIRST) if finding.code.startswith(start)), len(_FIRST))
+        accepted = finding.accepted is not None and not finding.accepted.expired
+        warning = finding.severity == "warning"
+        return (
+            severities.index(finding.severity),
+            accepted,
+            warning and finding.preexisting,
+            first if warning else 0,
+        )
+
+    return tuple(sorted(findings, key=rank))
 
 
 def _open(findings: Iterable[Finding], severity: str) -> list[Finding]:
@@ -24,7 +49,7 @@ def _open(findings: Iterable[Finding], severity: str) -> list[Finding]:
 
 def title_of(scene: Scene) -> str:
     """``Upgrade Kubernetes 1.36.3 -> 1.37.2 on prod-a``."""
-    name = scene.snapshot.cluster.name or scene.snapshot.cluster.uid[:8] or tr("a cluster")
+    name = _cluster_name(scene)
     today, target = scene.today.removeprefix("v"), scene.target.removeprefix("v")
     if not target:
         return tr("Change of {cluster} to profile {profile}", cluster=name, profile=scene.profile.name)
@@ -40,6 +65,15 @@ def title_of(scene: Scene) -> str:
     return tr(
         "Upgrade Kubernetes {today} → {target} on {cluster}", today=today or "?", target=target, cluster=name
     )
+
+
+def _cluster_name(scene: Scene) -> str:
+    cluster = scene.snapshot.cluster
+    if cluster.name:
+        return cluster.name
+    if cluster.uid:
+        return tr("a cluster without a name (UID {uid})", uid=cluster.uid)
+    return tr("a cluster that was not identified")
 
 
 def decision_of(scene: Scene, assessment: Assessment) -> str:
@@ -97,7 +131,7 @@ def headline_of(scene: Scene, assessment: Assessment, steps: Sequence[Step], dec
         return text
     if decision == "cannot-tell":
         return tr("Cannot tell: what decides whether the target starts was not read. See what is not known.")
-    warnings = _open(assessment.findings, "warning")
+    warnings = _open(ranked(assessment.findings), "warning")
     if warnings:
         n = len(warnings)
         head = (
@@ -153,29 +187,33 @@ def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[Ro
     return "medium" if warnings and len(steps) > 10 else "low"
 
 
-def _duration(scene: Scene, minutes: int, before: int) -> str:
-    """Minutes as people say them; what takes days says how many nodes at a time that is."""
+def spell(minutes: int) -> str:
+    """Minutes as people say them: ``45 min``, ``2 h 20 min``, ``35 h``, ``4 days``; above an hour to five minutes."""
+    if minutes < 60:
+        return tr("{n} min", n=minutes)
+    hours, rest = divmod(5 * round(minutes / 5), 60)
     if minutes < 600:
-        return tr("about {minutes} minutes in the window, {before} before it", minutes=minutes, before=before)
+        return tr("{h} h {m} min", h=hours, m=rest) if rest else tr("{h} h", h=hours)
     hours = round(minutes / 60)
-    long = (
-        tr("about {hours} hours", hours=hours)
-        if hours < 72
-        else tr("about {days} days", days=round(hours / 24))
-    )
-    at_once = scene.profile.minutes.node_parallel
-    if at_once == 1:
-        return tr(
-            "{long} of work in windows, one node at a time (minutes.node_parallel in the profile; disruption budgets and free capacity bound it), {before} minutes before it",
-            long=long,
-            before=before,
+    return tr("{h} h", h=hours) if hours < 72 else tr("{d} days", d=round(hours / 24))
+
+
+def _duration(scene: Scene, minutes: int, before: int, back: int) -> str:
+    """How long, and the window to book: the change and the way back; what takes hours says how many nodes at a time."""
+    text = tr("about {during} in the window, {before} before it", during=spell(minutes), before=spell(before))
+    if minutes >= 600:
+        at_once = scene.profile.minutes.node_parallel
+        text += "; " + (
+            tr("one node at a time, in several windows; disruption budgets and free capacity bound it")
+            if at_once == 1
+            else tr(
+                "{n} nodes at a time, in several windows; disruption budgets and free capacity bound it",
+                n=at_once,
+            )
         )
-    return tr(
-        "{long} of work in windows, {n} nodes at a time (minutes.node_parallel in the profile; disruption budgets and free capacity bound it), {before} minutes before it",
-        long=long,
-        n=at_once,
-        before=before,
-    )
+    elif back:
+        text += "; " + tr("book {all}: the change and its way back", all=spell(minutes + back))
+    return text
 
 
 def shown_time(value: str) -> str:
@@ -187,17 +225,14 @@ def shown_time(value: str) -> str:
     return value if time.tzinfo is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _risk_text(assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
+def _risk_text(scene: Scene, assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
-    untyped = len({f.subject.name for f in assessment.findings if f.code == "CG-GATE-020"})
     blockers, warnings = len(assessment.blockers), len(_open(assessment.findings, "warning"))
     counts = ", ".join(
         (
             tr("1 blocker") if blockers == 1 else tr("{n} blockers", n=blockers),
             tr("1 warning") if warnings == 1 else tr("{n} warnings", n=warnings),
-            tr("1 default change that touches this cluster")
-            if untyped == 1
-            else tr("{n} default changes that touch this cluster", n=untyped),
+            _defaults(scene),
         )
     )
     if risk != "high":
@@ -219,6 +254,23 @@ def _risk_text(assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
         later=words[later],
         counts=counts,
     )
+
+
+def _defaults(scene: Scene) -> str:
+    """Default changes: those that touch what was read, those of which that is not known, those seen unused."""
+    touch = [touches(scene.context, gate) for gate in flips(scene.context)]
+    used = sum(1 for item in touch if item.used)
+    unknown = sum(1 for item in touch if item.unread)
+    text = (
+        tr("1 default change touches what was read")
+        if used == 1
+        else tr("{n} default changes touch what was read", n=used)
+    )
+    if unknown:
+        text += ", " + tr("of {n} it is not known", n=unknown)
+    if len(touch) - used - unknown:
+        text += ", " + tr("{n} are not seen used", n=len(touch) - used - unknown)
+    return text
 
 
 def _what(scene: Scene) -> str:
@@ -311,6 +363,7 @@ def _cluster(scene: Scene) -> str:
 
 
 def _blast(scene: Scene, assessment: Assessment) -> str:
+    """Workloads first, worst first; then how many devices are held at all."""
     total, held = Counter[str](), Counter[str]()
     holders: dict[str, set[str]] = {}
     for pool in scene.snapshot.pools:
@@ -321,40 +374,19 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
             holders.setdefault(device.driver, set()).update(
                 f"{claim.namespace}/{c.name}" for c in claim.reserved_for
             )
-    parts = [
+    hit = workloads_hit(scene, assessment)
+    counted = "; ".join(
         _held(driver, held[driver], total[driver], len(holders.get(driver, ())))
         for driver in sorted(total | held)
-    ]
-    pending = [row for row in assessment.capacity if row.pending > 0]
-    if pending:
-        nodes = ", ".join(sorted({row.node for row in pending}))
-        most = max(row.pending for row in pending)
-        parts.append(
-            tr("draining one of {nodes} leaves 1 Pod without a device", nodes=nodes)
-            if most == 1
-            else tr("draining one of {nodes} leaves up to {n} Pods without a device", nodes=nodes, n=most)
-        )
-    budgets = [b for b in scene.snapshot.disruption_budgets if b.disruptions_allowed == 0]
-    if budgets:
-        parts.append(
-            tr("1 PodDisruptionBudget allows no disruption")
-            if len(budgets) == 1
-            else tr("{n} PodDisruptionBudgets allow no disruption", n=len(budgets))
-        )
-    if scene.bare_pods:
-        parts.append(
-            tr("1 Pod has no controller and does not come back")
-            if len(scene.bare_pods) == 1
-            else tr("{n} Pods have no controller and do not come back", n=len(scene.bare_pods))
-        )
-    if not parts:
-        readable = "resourceclaims.resource.k8s.io" in scene.snapshot.kinds_read
-        return (
-            tr("no device is published or held")
-            if readable
-            else tr("not known: claims and slices were not read")
-        )
-    return "; ".join(parts)
+    )
+    if counted:
+        return f"{hit} {counted}" if hit else counted
+    if hit:
+        return hit
+    readable = "resourceclaims.resource.k8s.io" in scene.snapshot.kinds_read
+    return (
+        tr("no device is published or held") if readable else tr("not known: claims and slices were not read")
+    )
 
 
 def _held(driver: str, held: int, total: int, pods: int) -> str:
@@ -365,42 +397,82 @@ def _held(driver: str, held: int, total: int, pods: int) -> str:
     )
 
 
-def _way_back(scene: Scene, steps: Sequence[Step], rollback: Sequence[RollbackStep]) -> str:
+def back_minutes(forks: Sequence[RollbackFork]) -> int:
+    """Minutes of the way back from the end of the change, with no fault of etcd: the longest plain line but the last resort."""
+    plain = [fork for fork in forks if any(not name.startswith("P-") for name in fork.ran) and fork.note]
+    ordinary = [fork for fork in plain if not _last_resort(fork, forks)]
+    return max((fork.minutes or 0 for fork in ordinary), default=0)
+
+
+def _last_resort(fork: RollbackFork, forks: Sequence[RollbackFork]) -> bool:
+    """Whether a line is that of lost data: the last one, which leaves etcd's state open and forbids the ordinary steps."""
+    return fork is forks[-1] and not fork.etcd and len(fork.never) > 1
+
+
+def _way_back(
+    scene: Scene, steps: Sequence[Step], rollback: Sequence[RollbackStep], forks: Sequence[RollbackFork]
+) -> str:
     if not scene.hops:
         return tr("nothing to go back from")
     control = next((b for b in rollback if "kube-apiserver" in b.what), None)
     if control is not None and control.verdict == "one-way":
         return tr("none for the control plane once it has started: {why}", why=control.why)
     point = next((s for s in steps if s.no_return), None)
-    if point is not None:
-        where = ", ".join(point.nodes)
-        after = next(
-            (
-                b
-                for b in rollback
-                if b.what.startswith("etcd") and b.verdict == "reversible" and b.commands and b.minutes == 30
-            ),
-            None,
-        )
-        text = tr(
-            "yes, node by node, until the last etcd member runs the new version (step {step}, {node})",
-            step=point.id,
-            node=where,
-        )
-        if after is not None:
-            text += "; " + tr(
-                "after it only with an etcd downgrade ({step}), {minutes} more minutes",
-                step=after.id,
-                minutes=after.minutes,
+    early = next((f for f in forks if f.etcd == "old" and any(n[0] != "P" for n in f.ran)), None)
+    late = next((f for f in forks if f.etcd == "new"), None)
+    if point is not None and late is not None and late.minutes:
+        newer = minor_of(scene.hops[-1].etcd) or ""
+        parts = []
+        if early is not None and early.minutes:
+            parts.append(
+                tr(
+                    "until {step} starts (minute {minute}): easy, {time}",
+                    step=point.id,
+                    minute=_minute_of(steps, point),
+                    time=spell(early.minutes),
+                )
             )
-        return text
+        else:
+            parts.append(tr("before {step} starts there is nothing to take back", step=point.id))
+        parts.append(
+            tr("from the end about {time}, with etcd left on {newer}", time=spell(late.minutes), newer=newer)
+        )
+        down = next((b for b in rollback if any("downgrade enable" in c.text for c in b.commands)), None)
+        if down is not None:
+            parts.append(
+                tr(
+                    "etcd itself then only by a downgrade ({step}), {time} more",
+                    step=down.id,
+                    time=spell(down.minutes or 0),
+                )
+            )
+        return "; ".join(parts)
     limited = [b for b in rollback if b.verdict == "reversible-until"]
+    time = back_minutes(forks)
+    if scene.distribution.downgrade == "restore" and time:
+        return tr(
+            "until {step} starts: nothing to take back; after it only by the snapshot, with the loss of what was written since: about {time}",
+            step=next((s.id for s in steps if s.phase == "control-plane"), "?"),
+            time=spell(time),
+        )
     if limited:
         return tr("yes, until {until}", until=limited[0].until)
     hard = [b for b in rollback if b.verdict == "one-way"]
     if hard and any("etcd" in b.what for b in hard):
         return tr("for the API servers yes; etcd only with a downgrade")
+    if time:
+        return tr("yes, node by node; from the end about {time}", time=spell(time))
     return tr("yes, node by node")
+
+
+def _minute_of(steps: Sequence[Step], at: Step) -> int:
+    """Minute of the window at which a step starts, by the estimates."""
+    passed = 0
+    for step in steps:
+        if step is at:
+            break
+        passed += 0 if step.phase == "before" else step.minutes or 0
+    return passed
 
 
 def _not_known(scene: Scene, assessment: Assessment) -> str:
@@ -408,9 +480,9 @@ def _not_known(scene: Scene, assessment: Assessment) -> str:
     others = [u.what for u in scene.snapshot.unobserved if not u.failed]
     parts = []
     if failed:
-        parts.append(tr("tried and failed: {what}", what=_capped(failed)))
+        parts.append(tr("tried and failed: {what}", what=unread(scene, failed)))
     if others:
-        parts.append(tr("not in this reading: {what}", what=_capped(others)))
+        parts.append(tr("not in this reading: {what}", what=unread(scene, others)))
     if not assessment.data_covers_target:
         parts.append(
             tr("the target is not in the data of this tool ({minors})", minors=", ".join(scene.data.minors))
@@ -418,14 +490,14 @@ def _not_known(scene: Scene, assessment: Assessment) -> str:
     if scene.hops and scene.target == f"v{minor_of(scene.target)}":
         parts.append(tr("the patch release of {minor}: the provider takes one", minor=minor_of(scene.target)))
     elif scene.target_chosen and scene.hops:
-        parts.append(tr("the exact target version: {version} was chosen", version=scene.target))
+        parts.append(
+            tr(
+                "the exact target: the profile names only {minor}, and {version} was chosen as the newest known",
+                minor=minor_of(scene.target),
+                version=scene.target.removeprefix("v"),
+            )
+        )
     return "; ".join(parts) or tr("nothing that was asked for")
-
-
-def _capped(items: Sequence[str], most: int = 5) -> str:
-    unique = list(dict.fromkeys(items))
-    shown = ", ".join(unique[:most])
-    return shown if len(unique) <= most else tr("{shown} and {n} more", shown=shown, n=len(unique) - most)
 
 
 def first_page(
@@ -435,6 +507,7 @@ def first_page(
     rollback: Sequence[RollbackStep],
     fields: Sequence[Field],
     risk: str,
+    forks: Sequence[RollbackFork] = (),
 ) -> dict[str, str]:
     """The facts in their order; keys are stable, renderers have the labels."""
     minutes = sum(step.minutes or 0 for step in steps if step.phase != "before")
@@ -445,15 +518,15 @@ def first_page(
     end = next((f.value for f in fields if f.name == "window_end"), "")
     return {
         "what": _what(scene),
-        "why": why or tr("to be said by the requester"),
+        "why": why or tr("to be filled: business reason"),
         "cluster": _cluster(scene),
         "when": tr("{start} to {end}", start=start or "?", end=end or "?")
         if start or end
         else tr("no window yet"),
-        "duration": _duration(scene, minutes, before),
-        "risk": _risk_text(assessment, steps, risk),
+        "duration": _duration(scene, minutes, before, back_minutes(forks)),
+        "risk": _risk_text(scene, assessment, steps, risk),
         "blast_radius": _blast(scene, assessment),
-        "way_back": _way_back(scene, steps, rollback),
+        "way_back": _way_back(scene, steps, rollback, forks),
         "not_known": _not_known(scene, assessment),
         "to_fill": ", ".join(field.label for field in needed) or tr("nothing"),
     }
@@ -472,7 +545,11 @@ def decide_by(steps: Sequence[Step], fields: Sequence[Field]) -> str:
                 if previous is not None
                 else tr("before {step} starts", step=step.id)
             )
-            text = tr("{where}; about minute {minute} of the window", where=where, minute=passed)
+            text = (
+                tr("{where}; about minute {minute} of the window", where=where, minute=passed)
+                if passed
+                else where
+            )
             start = next((f.value for f in fields if f.name == "window_start"), "")
             clock = _clock(start, passed)
             return f"{text} ({clock})" if clock else text
