@@ -118,7 +118,7 @@ def _verify(
         findings = assess(after, ticket.profile, data, day=after.captured_at[:10]).findings
     counts = Counter(item.result for item in results)
     numbers: dict[str, int] = {str(key): value for key, value in counts.items()}
-    outcome = _outcome(numbers, not_done)
+    outcome = _outcome(numbers, not_done, planned["unknown"])
     return Results(
         tool_version=__version__,
         lang=lang,
@@ -128,7 +128,7 @@ def _verify(
         cluster_uid=after.cluster.uid,
         captured_at=after.captured_at,
         outcome=outcome,
-        headline=_headline(outcome, numbers, not_done, unplanned, ticket.checks, results),
+        headline=_headline(outcome, numbers, planned["unknown"], not_done, unplanned, ticket.checks, results),
         counts={
             "pass": counts["pass"],
             "fail": counts["fail"],
@@ -590,23 +590,25 @@ def _told(item: Explained, code: Literal["", "follows", "with"] = "") -> Deviati
 
 
 def _outcome(
-    counts: Mapping[str, int], not_done: Sequence[Deviation]
+    counts: Mapping[str, int], not_done: Sequence[Deviation], not_known: Sequence[Deviation]
 ) -> Literal["passed", "failed", "incomplete"]:
+    """``passed`` only where every check holds and every planned change is known to be done."""
     if counts.get("fail", 0) or not_done:
         return "failed"
-    return "incomplete" if counts.get("unknown", 0) else "passed"
+    return "incomplete" if counts.get("unknown", 0) or not_known else "passed"
 
 
 def _headline(
     outcome: str,
     counts: Mapping[str, int],
+    not_known: Sequence[Deviation],
     not_done: Sequence[Deviation],
     unplanned: Sequence[Deviation],
     checks: Sequence[Check],
     results: Sequence[CheckResult],
 ) -> str:
     total = len(checks)
-    if outcome == "passed":
+    if outcome == "passed" or (outcome == "incomplete" and not counts.get("unknown", 0)):
         text = tr("All {n} checks hold.", n=total)
         if counts.get("attested", 0):
             text += " " + tr("{n} of them are attested by people.", n=counts["attested"])
@@ -631,6 +633,9 @@ def _headline(
             by_id = {check.id: check.title for check in checks}
             failed = [f"{item.id} {by_id[item.id]}" for item in results if item.result == "fail"]
             text += " " + tr("First: {items}.", items="; ".join(failed[:3]))
+    if outcome == "incomplete" and not_known:
+        named = "; ".join(item.what for item in not_known[:4])
+        text += " " + tr("Planned, and not known to be done: {items}.", items=named)
     roots = sum(1 for item in unplanned if not item.code)
     if roots:
         text += " " + tr("Done and not planned: {n}.", n=roots)

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from changegen import kubedata
 from changegen.errors import InputError
 from changegen.facts import Reading, Value, unknown
-from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot
-from changegen.model.ticket import Check, Deviation, Results
+from changegen.model.profile import OwnCheck
+from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot, Unobserved
+from changegen.model.ticket import Check, CheckResult, Deviation, Results
 from changegen.store import digest_of
 from changegen.verify import Attestation, judge, verify
-from tests.plan.build import plan, recorded, ticket
+from tests.plan.build import plan, recorded, ticket, to
 
 replace = msgspec.structs.replace
 
@@ -251,6 +252,89 @@ def test_a_change_made_by_hand_is_named() -> None:
     )
     assert line(results.unplanned, f"^Node {tainted.name}: unschedulable")
     assert result_of(results, "nodes.cordoned") == ("fail", (tainted.name,), f"new: {tainted.name}")
+
+
+def test_what_was_planned_and_is_not_known_is_no_pass() -> None:
+    attested = [Attestation(check=c.id, by="Ada") for c in ticket().checks if c.layer == "runtime"]
+    done = finished()
+    hidden = replace(
+        done,
+        components=tuple(
+            replace(c, running_version=None, version="unobservable") if c.component == "kubelet" else c
+            for c in done.components
+        ),
+    )
+    results = verify(ticket(), hidden, data=kubedata.load(), evidence=attested)
+    assert results.counts["unknown"] == results.counts["fail"] == 0
+    assert line(results.unknown, "^kubelet$").why == "its version cannot be observed"
+    assert results.outcome == "incomplete"
+    assert "not known to be done: kubelet" in results.headline
+
+
+def test_checks_of_the_profile_wait_for_somebody_s_word() -> None:
+    own = OwnCheck(layer="runtime", title="The job sees two GPUs", expected="2")
+    made = plan(recorded("before"), replace(to("1.37.2"), checks=(own,)))
+    (asked,) = [c for c in made.checks if c.title == own.title]
+
+    def judged(*said: Attestation) -> CheckResult:
+        results = verify(made, recorded("after"), evidence=said)
+        return next(r for r in results.results if r.id == asked.id)
+
+    assert (judged().result, judged().actual) == ("unknown", None)
+    given = judged(Attestation(check=asked.id, by="Ada", value="2", note="seen in its log"))
+    assert (given.result, given.actual, given.attested_by, given.reason) == (
+        "attested",
+        "2",
+        "Ada",
+        "seen in its log",
+    )
+
+
+def test_an_image_is_compared_with_the_container_s_own() -> None:
+    def with_sidecar(snapshot: Snapshot) -> Snapshot:
+        images = {"a-proxy": "r.example:5000/proxy:v9", "z-log": "log:v1"}
+        return replace(
+            snapshot,
+            workloads=tuple(
+                replace(w, images={**w.images, **images}) if w.name == "coredns" else w
+                for w in snapshot.workloads
+            ),
+        )
+
+    made = plan(with_sidecar(recorded("before")), to("1.37.2"))
+    dns = line(verify(made, with_sidecar(recorded("after"))).not_done, "coredns")
+    assert dns.actual == "registry.k8s.io/coredns/coredns:v1.14.2"
+    gone = replace(
+        recorded("after"), workloads=tuple(w for w in recorded("after").workloads if w.name != "coredns")
+    )
+    assert line(verify(made, gone).unknown, "coredns").why == "not seen in the second reading"
+
+
+def test_what_the_second_reading_lacks_is_said_once_with_its_reasons() -> None:
+    assert not [item for item in report().unknown if item.what == "not read the second time"]
+    less = replace(
+        recorded("after"),
+        kinds_read=tuple(k for k in recorded("after").kinds_read if k != "pods"),
+        pods=(),
+        unobserved=(*recorded("after").unobserved, Unobserved(what="pods", reason="forbidden", failed=True)),
+    )
+    lack = line(verify(ticket(), less).unknown, "^not read the second time$")
+    assert any("pods" in subject for subject in lack.subjects)
+    assert lack.why == "forbidden"
+
+
+def test_an_answer_is_tied_to_instances_of_this_cluster_only() -> None:
+    mid = recorded("mid")
+    hosted = tuple(
+        replace(c, belongs_to="hosted:tenant", instance=f"tenant/{c.component}-x", running_version="v1.37.2")
+        for c in mid.components
+        if c.component == "kube-apiserver"
+    )
+    answers = line(
+        verify(ticket(), replace(mid, components=(*mid.components, *hosted))).unknown,
+        "one kube-apiserver that answers",
+    )
+    assert answers.actual == "v1.37.2"
 
 
 def test_an_attestation_fills_only_what_no_reading_shows() -> None:
