@@ -85,6 +85,7 @@ class BackDraft(msgspec.Struct, kw_only=True):
 _LETTER = {"before": "P", "control-plane": "I", "nodes": "I", "drivers": "I", "after": "A"}
 _PHASES = ("before", "control-plane", "nodes", "drivers", "after")
 _LEFT = re.compile(r"\{\{[a-z][^{}]*\}\}")
+_SENTENCE = re.compile(r"(?<=[.;。；] )|(?<=[。；])")
 _LAYERS = ("api", "scheduling", "device", "runtime")
 
 
@@ -155,7 +156,7 @@ def number(
             checks=known(s.checks),
             rollback=known([*(b.key for b in backs if {s.key, *s.also} & set(b.needs)), *s.rollback]),
             findings=_unique(s.findings),
-            notes=tuple(named(note) for note in s.notes),
+            notes=tuple(text for note in s.notes if (text := named(note))),
             no_return=s.no_return,
             hop=s.hop,
             partial={ids[key]: part for key, part in s.partial.items() if key in ids and key in s.checks},
@@ -266,11 +267,15 @@ def _placed(commands: Iterable[Command]) -> tuple[Command, ...]:
 
 
 def _named(text: str, ids: Mapping[str, str]) -> str:
+    """The text with ids for keys; a sentence that names what nothing made is left out, and so is its space."""
     if "{{" not in text:
         return text
     for key, printed in ids.items():
         text = text.replace("{{" + key + "}}", printed)
-    return _LEFT.sub("-", text)
+    if _LEFT.search(text) is None:
+        return text
+    kept = [part for part in _SENTENCE.split(text) if _LEFT.search(part) is None]
+    return "".join(kept).strip()
 
 
 def _linked(

@@ -9,6 +9,7 @@ import pytest
 
 from changegen.model.snapshot import DisruptionBudget, Snapshot
 from changegen.model.ticket import Ticket
+from changegen.plan.draft import StepDraft, number
 from changegen.plan.summary import ranked, spell
 from tests.plan.build import dra_profile, plan, recorded, ticket, to
 from tests.plan.test_laws import of_fixture
@@ -153,3 +154,23 @@ def test_a_target_is_one_version_everywhere() -> None:
     assert "the profile names only 1.37, and 1.37.2 was chosen as the newest known" in made.facts["not_known"]
     assert not [row for row in made.instances if row.target.endswith("-0")]
     assert "was chosen" not in plan(older(36), to("1.37.2")).facts["not_known"]
+
+
+def test_a_sentence_that_names_a_step_that_nobody_made_is_left_out() -> None:
+    step = StepDraft(
+        key="one",
+        phase="before",
+        title="One",
+        notes=["It is kept. The commands are in {{back:none}}.", "See {{back:none}}.", "Then {{one}}."],
+    )
+    made = number([step], [], [], [])
+    assert made.steps[0].notes == ("It is kept.", "Then P-1.")
+
+
+@pytest.mark.parametrize("name", ["recorded", "eks", "openshift", "rke2", "talos"])
+def test_no_text_points_to_nothing(name: str) -> None:
+    made = ticket() if name == "recorded" else of_fixture(name)
+    texts = [text for s in made.steps for text in (s.why, s.go_on, s.stop, *s.notes)]
+    texts += [text for b in made.rollback for text in (b.why, b.guard, b.go_on, b.stop, b.lost)]
+    texts += [text for f in made.rollback_forks for text in (f.when, f.note)]
+    assert not [text for text in texts if re.search(r"(in|step|see|by) -[ .,;]", text) or "{{" in text]
