@@ -23,6 +23,7 @@ MODULES: Final = (
     "gates",
     "defaults",
     "platform",
+    "releases",
     "flags",
     "apis",
     "versions_check",

@@ -289,6 +289,14 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
         lambda: one(pod(), cluster=OPENSHIFT, openshift={"desired": "4.21.0", "gates_version": "4.20.3"}),
         lambda: one(pod(), cluster=OPENSHIFT, openshift={"desired": "4.21.0", "gates_version": "4.21.0"}),
     ),
+    "CG-DISTRO-001": (
+        lambda: one(pod(), cluster=Cluster(name="t", distribution="talos", distribution_version="v1.13.2")),
+        lambda: one(pod(), cluster=Cluster(name="t", distribution="talos", distribution_version="v1.14.0")),
+    ),
+    "CG-DISTRO-002": (
+        lambda: one(pod(), cluster=Cluster(name="t", distribution="talos", distribution_version="v1.99.0")),
+        lambda: one(pod(), cluster=Cluster(name="t", distribution="talos", distribution_version="v1.14.0")),
+    ),
     # flags
     "CG-FLAG-001": (
         lambda: one(kubelet(gates={}, flags=flags("containerd"), flags_observable=True)),
