@@ -158,6 +158,22 @@ def test_a_kind_read_in_the_namespace_of_the_pods_is_known_for_them() -> None:
         assert evaluate(name, partly, {**STATIC["etcd"], "gate": "SidecarContainers"}).known, name
 
 
+def test_a_budget_without_a_status_has_its_limit_and_no_number() -> None:
+    args = {"namespace": "ml", "name": "train"}
+    before = recorded("before")
+    fresh = msgspec.structs.replace(
+        before,
+        disruption_budgets=tuple(
+            msgspec.structs.replace(b, disruptions_allowed=None) for b in before.disruption_budgets
+        ),
+    )
+    assert evaluate("budget.limit", fresh, args).value == "minAvailable 3"
+    assert evaluate("budget.allowed", fresh, args).reason == "its status was not read"
+    gone = msgspec.structs.replace(before, disruption_budgets=())
+    for name in ("budget.limit", "budget.allowed"):
+        assert evaluate(name, gone, args).reason == "the PodDisruptionBudget is not there"
+
+
 def test_what_was_not_read_says_the_reason_of_the_reading() -> None:
     lack = Unobserved(what="nodes", reason="not-in-capture")
     less = msgspec.structs.replace(recorded("before"), kinds_read=(), unobserved=(lack,))

@@ -22,10 +22,7 @@ from changegen.facts.base import (
     unknown,
 )
 from changegen.i18n import tr
-from changegen.model.snapshot import (
-    ProcessFact,
-    Snapshot,
-)
+from changegen.model.snapshot import ProcessFact, Snapshot
 
 
 def _server_version_parse(output: str, _args: Args) -> Reading:

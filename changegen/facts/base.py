@@ -12,9 +12,7 @@ import msgspec
 
 from changegen.i18n import tr
 from changegen.model.base import Scalar
-from changegen.model.snapshot import (
-    Snapshot,
-)
+from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Evidence, Layer
 from changegen.words import unobserved_reason
 

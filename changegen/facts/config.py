@@ -16,10 +16,7 @@ from changegen.facts.base import (
     unknown,
 )
 from changegen.i18n import tr
-from changegen.model.snapshot import (
-    ConfigMapFact,
-    Snapshot,
-)
+from changegen.model.snapshot import ConfigMapFact, Snapshot
 
 
 def _kubeadm_map(snapshot: Snapshot) -> ConfigMapFact | None:

@@ -23,11 +23,7 @@ from changegen.facts.base import (
     taint_text,
 )
 from changegen.i18n import tr
-from changegen.model.base import Scalar
-from changegen.model.snapshot import (
-    NodeTaint,
-    Snapshot,
-)
+from changegen.model.snapshot import Node, Snapshot
 from changegen.model.ticket import Evidence
 
 
@@ -38,31 +34,56 @@ def _node_list(columns: Sequence[str]) -> Callable[[Args], str]:
     return make
 
 
+def _nodes_seen(snapshot: Snapshot, path: str) -> tuple[Evidence, ...]:
+    return (seen_in("Nodes", path, len(snapshot.nodes), "node status"),)
+
+
+# A fact of nodes is a map from node to a text, or the names of some nodes: read from rows (node, cell), or evaluated.
+
+
+def _map_of_rows(output: str, text: Callable[[str], str]) -> Reading:
+    """A map from node to what is made of its cell; an empty text leaves the node out."""
+    rows = read_rows(output, 2)
+    if not rows:
+        return printed_nothing()
+    found = {row[0]: text(row[1]) for row in sorted(rows)}
+    return Reading(value={name: said for name, said in found.items() if said})
+
+
+def _map_of_nodes(snapshot: Snapshot, path: str, text: Callable[[Node], str]) -> Reading:
+    """The same from the snapshot; ``path`` is the field of the node that tells it."""
+    if lack := lacking(snapshot, "nodes"):
+        return lack
+    found = {node.name: text(node) for node in sorted(snapshot.nodes, key=lambda node: node.name)}
+    return Reading(
+        value={name: said for name, said in found.items() if said}, evidence=_nodes_seen(snapshot, path)
+    )
+
+
+def _names_of_rows(output: str, kept: Callable[[str], bool]) -> Reading:
+    """The names of the nodes whose cell is kept."""
+    rows = read_rows(output, 2)
+    return Reading(value=tuple(sorted(row[0] for row in rows if kept(row[1])))) if rows else printed_nothing()
+
+
+def _names_of_nodes(snapshot: Snapshot, path: str, kept: Callable[[Node], bool]) -> Reading:
+    """The same from the snapshot; ``path`` is the field of the node that tells it."""
+    if lack := lacking(snapshot, "nodes"):
+        return lack
+    value = tuple(sorted(node.name for node in snapshot.nodes if kept(node)))
+    return Reading(value=value, evidence=_nodes_seen(snapshot, path))
+
+
 _READY = '.status.conditions[?(@.type=="Ready")].status'
 _kubelet_command = _node_list([".status.nodeInfo.kubeletVersion"])
 
 
 def _kubelets_parse(output: str, _args: Args) -> Reading:
-    rows = read_rows(output, 2)
-    return Reading(value={row[0]: row[1] for row in sorted(rows)}) if rows else printed_nothing()
+    return _map_of_rows(output, str)
 
 
 def _kubelets(snapshot: Snapshot, _args: Args) -> Reading:
-    if lack := lacking(snapshot, "nodes"):
-        return lack
-    value: dict[str, Scalar] = {
-        node.name: node.kubelet_version for node in sorted(snapshot.nodes, key=lambda n: n.name)
-    }
-    return Reading(value=value, evidence=_nodes_seen(snapshot, "status.nodeInfo.kubeletVersion"))
-
-
-def _nodes_seen(snapshot: Snapshot, path: str) -> tuple[Evidence, ...]:
-    return (seen_in("Nodes", path, len(snapshot.nodes), "node status"),)
-
-
-def _kubelet_versions_parse(output: str, args: Args) -> Reading:
-    reading = _kubelets_parse(output, args)
-    return _to_distinct(reading)
+    return _map_of_nodes(snapshot, "status.nodeInfo.kubeletVersion", lambda node: node.kubelet_version)
 
 
 def _to_distinct(reading: Reading) -> Reading:
@@ -73,68 +94,35 @@ def _to_distinct(reading: Reading) -> Reading:
     )
 
 
-def _kubelet_versions(snapshot: Snapshot, args: Args) -> Reading:
-    return _to_distinct(_kubelets(snapshot, args))
-
-
 def _not_ready_parse(output: str, _args: Args) -> Reading:
-    rows = read_rows(output, 2)
-    return (
-        Reading(value=tuple(sorted(row[0] for row in rows if row[1] != "True")))
-        if rows
-        else printed_nothing()
-    )
+    return _names_of_rows(output, lambda cell: cell != "True")
 
 
 def _not_ready(snapshot: Snapshot, _args: Args) -> Reading:
-    if lack := lacking(snapshot, "nodes"):
-        return lack
-    value = tuple(sorted(node.name for node in snapshot.nodes if node.ready is not True))
-    return Reading(value=value, evidence=_nodes_seen(snapshot, "status.conditions Ready"))
+    return _names_of_nodes(snapshot, "status.conditions Ready", lambda node: node.ready is not True)
 
 
 def _cordoned_parse(output: str, _args: Args) -> Reading:
-    rows = read_rows(output, 2)
-    return (
-        Reading(value=tuple(sorted(row[0] for row in rows if row[1] == "true")))
-        if rows
-        else printed_nothing()
-    )
+    return _names_of_rows(output, lambda cell: cell == "true")
 
 
 def _cordoned(snapshot: Snapshot, _args: Args) -> Reading:
-    if lack := lacking(snapshot, "nodes"):
-        return lack
-    value = tuple(sorted(node.name for node in snapshot.nodes if node.unschedulable))
-    return Reading(value=value, evidence=_nodes_seen(snapshot, "spec.unschedulable"))
+    return _names_of_nodes(snapshot, "spec.unschedulable", lambda node: node.unschedulable)
 
 
 def _taints_parse(output: str, _args: Args) -> Reading:
-    rows = read_rows(output, 2)
-    if not rows:
-        return printed_nothing()
-    value: dict[str, Scalar] = {}
-    for row in sorted(rows):
-        listed = json.loads(row[1]) if row[1] else []
-        text = taint_text((t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in listed)
-        if text:
-            value[row[0]] = text
-    return Reading(value=value)
+    def text(cell: str) -> str:
+        listed = json.loads(cell) if cell else []
+        return taint_text((t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in listed)
+
+    return _map_of_rows(output, text)
 
 
 def _taints(snapshot: Snapshot, _args: Args) -> Reading:
-    if lack := lacking(snapshot, "nodes"):
-        return lack
+    def text(node: Node) -> str:
+        return taint_text((taint.key, taint.value, taint.effect) for taint in node.taints)
 
-    def texts(taints: tuple[NodeTaint, ...]) -> str:
-        return taint_text((taint.key, taint.value, taint.effect) for taint in taints)
-
-    value: dict[str, Scalar] = {
-        node.name: texts(node.taints)
-        for node in sorted(snapshot.nodes, key=lambda n: n.name)
-        if texts(node.taints)
-    }
-    return Reading(value=value, evidence=_nodes_seen(snapshot, "spec.taints"))
+    return _map_of_nodes(snapshot, "spec.taints", text)
 
 
 def _allocatable_command(args: Args) -> str:
@@ -144,22 +132,17 @@ def _allocatable_command(args: Args) -> str:
 
 
 def _allocatable_parse(output: str, _args: Args) -> Reading:
-    rows = read_rows(output, 2)
-    if not rows:
-        return printed_nothing()
-    return Reading(value={row[0]: row[1] for row in sorted(rows) if row[1] not in ("", "0")})
+    return _map_of_rows(output, lambda cell: "" if cell == "0" else cell)
 
 
 def _allocatable(snapshot: Snapshot, args: Args) -> Reading:
-    if lack := lacking(snapshot, "nodes"):
-        return lack
     resource = arg(args, "resource")
-    value: dict[str, Scalar] = {
-        node.name: node.allocatable[resource]
-        for node in sorted(snapshot.nodes, key=lambda n: n.name)
-        if node.allocatable.get(resource, "0") != "0"
-    }
-    return Reading(value=value, evidence=_nodes_seen(snapshot, f"status.allocatable {resource}"))
+
+    def text(node: Node) -> str:
+        amount = node.allocatable.get(resource, "")
+        return "" if amount == "0" else amount
+
+    return _map_of_nodes(snapshot, f"status.allocatable {resource}", text)
 
 
 ROWS: tuple[Fact, ...] = (
@@ -177,8 +160,8 @@ ROWS: tuple[Fact, ...] = (
         layer="scheduling",
         title=lambda _a: tr("kubelet versions in use"),
         command=_kubelet_command,
-        evaluate=_kubelet_versions,
-        parse=_kubelet_versions_parse,
+        evaluate=lambda s, a: _to_distinct(_kubelets(s, a)),
+        parse=lambda o, a: _to_distinct(_kubelets_parse(o, a)),
         reads=("nodes",),
     ),
     Fact(

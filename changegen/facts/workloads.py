@@ -18,10 +18,8 @@ from changegen.facts.base import (
     unknown,
 )
 from changegen.i18n import tr
-from changegen.model.snapshot import (
-    Snapshot,
-    Workload,
-)
+from changegen.model.snapshot import DisruptionBudget, Snapshot, Workload
+from changegen.model.ticket import Evidence
 
 
 def _workload_kind(args: Args) -> str:
@@ -116,9 +114,25 @@ def _missing(snapshot: Snapshot, args: Args) -> Reading:
     return Reading(value=max(0, wanted - ready), evidence=(seen,))
 
 
+def _find_budget(snapshot: Snapshot, args: Args) -> DisruptionBudget | Reading:
+    if lack := lacking(snapshot, "poddisruptionbudgets.policy", namespace=arg(args, "namespace")):
+        return lack
+    for item in snapshot.disruption_budgets:
+        if (item.namespace, item.name) == (arg(args, "namespace"), arg(args, "name")):
+            return item
+    return unknown(tr("the PodDisruptionBudget is not there"))
+
+
+def _one_budget(args: Args) -> str:
+    return f"-n {quoted(arg(args, 'namespace'))} poddisruptionbudget {quoted(arg(args, 'name'))}"
+
+
+def _budget_seen(budget: DisruptionBudget, path: str, value: object) -> Evidence:
+    return seen_in(f"PodDisruptionBudget {budget.namespace}/{budget.name}", path, value, "api object")
+
+
 def _budget_command(args: Args) -> str:
-    name = f"-n {quoted(arg(args, 'namespace'))} poddisruptionbudget {quoted(arg(args, 'name'))}"
-    return kubectl_get(name, "{.status.disruptionsAllowed}")
+    return kubectl_get(_one_budget(args), "{.status.disruptionsAllowed}")
 
 
 def _budget_parse(output: str, _args: Args) -> Reading:
@@ -127,26 +141,19 @@ def _budget_parse(output: str, _args: Args) -> Reading:
 
 
 def _budget(snapshot: Snapshot, args: Args) -> Reading:
-    if lack := lacking(snapshot, "poddisruptionbudgets.policy", namespace=arg(args, "namespace")):
-        return lack
-    for item in snapshot.disruption_budgets:
-        if (item.namespace, item.name) == (arg(args, "namespace"), arg(args, "name")):
-            if item.disruptions_allowed is None:
-                break
-            seen = seen_in(
-                f"PodDisruptionBudget {item.namespace}/{item.name}",
-                "status.disruptionsAllowed",
-                item.disruptions_allowed,
-                "api object",
-            )
-            return Reading(value=item.disruptions_allowed, evidence=(seen,))
-    return unknown(tr("the PodDisruptionBudget or its status was not seen"))
+    found = _find_budget(snapshot, args)
+    if isinstance(found, Reading):
+        return found
+    allowed = found.disruptions_allowed
+    if allowed is None:
+        return unknown(tr("its status was not read"))
+    return Reading(value=allowed, evidence=(_budget_seen(found, "status.disruptionsAllowed", allowed),))
 
 
 def _limit_command(args: Args) -> str:
-    name = f"-n {quoted(arg(args, 'namespace'))} poddisruptionbudget {quoted(arg(args, 'name'))}"
     return kubectl_get(
-        name, '{.metadata.name}{"\\t"}{.spec.minAvailable}{"\\t"}{.spec.maxUnavailable}{"\\n"}'
+        _one_budget(args),
+        '{.metadata.name}{"\\t"}{.spec.minAvailable}{"\\t"}{.spec.maxUnavailable}{"\\n"}',
     )
 
 
@@ -160,14 +167,11 @@ def _limit_parse(output: str, _args: Args) -> Reading:
 
 
 def _limit(snapshot: Snapshot, args: Args) -> Reading:
-    if lack := lacking(snapshot, "poddisruptionbudgets.policy", namespace=arg(args, "namespace")):
-        return lack
-    for item in snapshot.disruption_budgets:
-        if (item.namespace, item.name) == (arg(args, "namespace"), arg(args, "name")):
-            value = _limit_text(item.min_available, item.max_unavailable)
-            seen = seen_in(f"PodDisruptionBudget {item.namespace}/{item.name}", "spec", value, "api object")
-            return Reading(value=value, evidence=(seen,))
-    return unknown(tr("the PodDisruptionBudget is not there"))
+    found = _find_budget(snapshot, args)
+    if isinstance(found, Reading):
+        return found
+    value = _limit_text(found.min_available, found.max_unavailable)
+    return Reading(value=value, evidence=(_budget_seen(found, "spec", value),))
 
 
 ROWS: tuple[Fact, ...] = (
