@@ -471,6 +471,33 @@ def test_what_one_side_could_not_read_never_vanishes():
         assert "3" in found.not_comparable[0].what
 
 
+def test_a_component_is_gone_where_its_own_kind_was_read():
+    before = snap(components=(component("kube-scheduler", "cp-1"), component("kubelet", "cp-1", kind="node")))
+    after = snap(kinds_read=tuple(k for k in ALL_KINDS if k != "nodes"))
+    found = compare(before, after)
+    assert rows(found) == [
+        ("removed", "components", (), ("kube-scheduler cp-1",), {"version": "v1.36.3"}, None)
+    ]
+    assert ("components", "after") in {(n.area, n.side) for n in found.not_comparable}
+
+
+def test_two_of_a_kind_on_one_node_are_told_apart():
+    main = component("etcd", "cp-1")
+    events = component("etcd", "cp-1", instance="kube-system/etcd-events-cp-1")
+    moved = msgspec.structs.replace(events, version="v9")
+    found = compare(snap(components=(main, events)), snap(components=(moved, main)))
+    assert rows(found) == [
+        ("changed", "components", ("version",), ("etcd cp-1 (etcd-events)",), "v1.36.3", "v9")
+    ]
+
+
+def test_a_reading_is_named_by_cluster_version_and_time_or_by_its_source():
+    named = snap(cluster=s.Cluster(uid="u1", name="prod-a", server_version="v1.36.3"), captured_at="T1")
+    nameless = snap(cluster=s.Cluster(uid="u1"))
+    found = compare(named, nameless)
+    assert (found.before, found.after) == ("prod-a v1.36.3 T1", "test")
+
+
 def test_a_list_that_was_cut_says_nothing_of_what_is_not_in_it():
     before = snap(nodes=(s.Node(name="n1"), s.Node(name="n2", kubelet_version="v1")))
     cut = (s.Unobserved(what="nodes", reason="truncated", failed=True),)

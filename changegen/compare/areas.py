@@ -213,11 +213,11 @@ def by_key(items: Iterable[Any], key: Callable[[Any], str]) -> dict[str, Any]:
 
 def component_map(items: Iterable[s.Component]) -> dict[str, s.Component]:
     """Return instances by component and node; twins on one node are told apart by their Pod's name without the node."""
-    by_key: dict[str, list[s.Component]] = {}
+    groups: dict[str, list[s.Component]] = {}
     for item in items:
-        by_key.setdefault(_component_key(item), []).append(item)
+        groups.setdefault(_component_key(item), []).append(item)
     keyed: dict[str, s.Component] = {}
-    for key, twins in by_key.items():
+    for key, twins in groups.items():
         for item in twins:
             base = _base_name(item)
             told = key if len(twins) == 1 or not base or base == item.component else f"{key} ({base})"

@@ -349,8 +349,8 @@ class _Comparer:
         return Comparison(
             before=_label(self.before),
             after=_label(self.after),
-            before_digest=_digest(self.before),
-            after_digest=_digest(self.after),
+            before_digest=digest_of(self.before),
+            after_digest=digest_of(self.after),
             changes=tuple(changes),
             not_comparable=self.not_comparable(),
         )
@@ -444,11 +444,6 @@ def _fresh(item: Any) -> Any:
 def _label(snapshot: Snapshot) -> str:
     parts = (snapshot.cluster.name, snapshot.cluster.server_version or "", snapshot.captured_at)
     return " ".join(part for part in parts if part) or snapshot.source.description
-
-
-def _digest(snapshot: Snapshot) -> str:
-
-    return digest_of(snapshot)
 
 
 def compare(before: Snapshot, after: Snapshot) -> Comparison:
