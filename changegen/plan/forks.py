@@ -281,7 +281,7 @@ def _several(ways: _Ways, hops: Sequence[str]) -> list[RollbackFork]:
     )
     if _RESTORE in ways.backs:
         note += " " + tr(
-            "All the way back leads {step} alone, with the loss of what was written since.",
+            "Only {step} leads all the way back, with the loss of what was written since.",
             step=ways.id(_RESTORE),
         )
     lines.append(
@@ -343,9 +343,7 @@ def _data_lost(ways: _Ways) -> RollbackFork:
 
 
 def _skip() -> str:
-    return tr(
-        "What is needed only once a step ran that did not run is left out, and so are nodes that did not move."
-    )
+    return tr("Leave out what is needed only once a step ran that did not run, and nodes that did not move.")
 
 
 def _member_first() -> str:

@@ -825,7 +825,7 @@ def _etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> 
 def _etcd_guard(older: str, minor: str, *, downgrade: bool) -> str:
     if downgrade:
         return tr(
-            "Only while `endpoint status` shows at least one member on {older}: the first command prints it. Prints it nothing, stop: a member of {older} would exit on the data of {minor}, and the quorum with it. {other} is the way then.",
+            "Only while `endpoint status` shows at least one member on {older}: the first command prints each of them. If it prints nothing, stop: a member of {older} would exit on the data of {minor}, and the quorum with it. {other} is the way then.",
             older=older,
             minor=minor,
             other="{{back:etcd-downgrade}}",
