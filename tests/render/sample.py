@@ -283,7 +283,7 @@ def ticket(**changes: object) -> Ticket:
                 ),
                 verdict="reversible",
                 minutes=10,
-                undoes=("I-1",),
+                needed_once=("I-1",),
             ),
             RollbackStep(
                 id="B-2",
@@ -294,7 +294,7 @@ def ticket(**changes: object) -> Ticket:
                 until="the last member runs 3.7",
                 why="then `etcdctl downgrade enable 3.6` comes first",
                 minutes=30,
-                undoes=("I-2",),
+                needed_once=("I-2",),
             ),
             RollbackStep(
                 id="B-9",

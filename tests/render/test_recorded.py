@@ -53,7 +53,7 @@ CLOSED = frozenset(
         "rollback",
         "findings",
         "steps",
-        "undoes",
+        "needed_once",
         "tool_version",
         "sha256",
         "profile",
