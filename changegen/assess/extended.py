@@ -19,7 +19,7 @@ from changegen.assess.dra import FINISHED, DeviceIndex, index, owner_text
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.profile import ExtendedResourceWish
-from changegen.model.snapshot import DeviceClass, PodUse, Workload
+from changegen.model.snapshot import DeviceClass, PodUse, Workload, WorkloadRef
 from changegen.model.ticket import Command, Evidence, Finding, ResourceRow
 from changegen.quantity import DEVICE_CLASS_PREFIX, count, is_extended_resource
 from changegen.versions import minor_key, minor_of
@@ -164,6 +164,8 @@ class MigrationStep(Model, frozen=True, kw_only=True):
     note: str = ""
     go_on: str = ""
     back: str = ""
+    back_commands: tuple[Command, ...] = ()
+    """The way back of this node, in order."""
 
 
 class Migration(Model, frozen=True, kw_only=True):
@@ -406,14 +408,65 @@ def _plugin_of(ctx: Context, resource: str) -> Workload | None:
     return named[0] if len(named) == 1 else None
 
 
-def _leave(plugin: Workload | None, node: str) -> tuple[Command, ...]:
-    """The command that takes a device plugin off a node; none where no label of its own selects its nodes."""
-    labels = [
-        key
-        for key in (plugin.node_selector if plugin is not None else {})
-        if not key.startswith("kubernetes.io/")
+def _switch(ctx: Context, plugin: Workload | None, row: Served) -> tuple[str, str]:
+    """(label, value) of the node selector that keeps the device plugin on a node and nothing else that must stay there.
+
+    Both empty where there is none: labels of Kubernetes, of the DRA driver's own selector, of Pods that ask for the
+    resource, and those by which the profile selects nodes are left alone.
+    """
+    if plugin is None:
+        return "", ""
+    drivers = {d.workload for d in ctx.snapshot.drivers if d.workload is not None}
+    used: set[str] = set()
+    for workload in ctx.snapshot.workloads:
+        ref = WorkloadRef(kind=workload.kind, namespace=workload.namespace, name=workload.name)
+        if ref in drivers or any(ask.resource == row.resource for ask in workload.asks):
+            used |= set(workload.node_selector)
+    for pod in _of(ctx).asking.get(row.resource, ()):
+        used |= set(pod.node_selector)
+        used |= {need.key for term in pod.required_nodes for need in term.labels}
+    wishes = [
+        *(wish.nodes for wish in ctx.profile.drivers),
+        *(wish.nodes for wish in ctx.profile.extended_resources),
+        *(wish.nodes for wish in ctx.profile.taints.nodes),
     ]
-    return (Command(text=f"kubectl label node {node} {labels[0]}-", runs="write"),) if labels else ()
+    for key, value in plugin.node_selector.items():
+        domain = key.partition("/")[0]
+        kept = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+        if not kept and key not in used and not any(key in selector for selector in wishes):
+            return key, value
+    return "", ""
+
+
+def _leave(switch: tuple[str, str], node: str) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
+    """Commands that take a device plugin off a node and bring it back; none where no label of its own selects its nodes.
+
+    A label that is `true` is set to `false`, not removed: operators that manage it put a missing one back (gpu-operator,
+    controllers/state_manager.go, addGPUStateLabels).
+    """
+    key, value = switch
+    if not key:
+        return (), ()
+    away = f"{key}=false --overwrite" if value == "true" else f"{key}-"
+    return (
+        (Command(text=f"kubectl label node {node} {away}", runs="write"),),
+        (Command(text=f"kubectl label node {node} {key}={value} --overwrite", runs="write"),),
+    )
+
+
+def _drain(ctx: Context, node: str) -> str:
+    """The drain of a node with what its Pods need for it, as far as they were read."""
+    pods = [
+        pod
+        for pod in ctx.pods_by_node.get(node, ())
+        if pod.phase not in FINISHED and not (pod.owner is not None and pod.owner.kind == "DaemonSet")
+    ]
+    flags = ["--ignore-daemonsets", "--timeout=15m"]
+    if any(pod.local_storage for pod in pods):
+        flags.append("--delete-emptydir-data")
+    if any(pod.owner is None and not pod.owner_chain for pod in pods):
+        flags.append("--force")
+    return f"kubectl drain {node} {' '.join(flags)}"
 
 
 def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iterator[MigrationStep]:
@@ -439,28 +492,44 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
                 "One class names it; no node changes while its device plugin has an allocatable above 0"
             ),
             back=tr("Take extendedResourceName off the class again"),
+            back_commands=(
+                Command(
+                    text=f"kubectl patch deviceclass {target} --type json "
+                    '-p \'[{"op":"remove","path":"/spec/extendedResourceName"}]\'',
+                    runs="write",
+                ),
+            ),
         )
+    switch = _switch(ctx, plugin, row)
     for node in nodes:
+        leave, back = _leave(switch, node)
+        drain = Command(text=_drain(ctx, node), runs="write")
+        allocatable = Command(
+            text=f"kubectl get node {node} -o jsonpath='{{.status.allocatable.{_escaped(resource)}}}'",
+            runs="read",
+        )
+        uncordon = Command(text=f"kubectl uncordon {node}", runs="write")
         yield MigrationStep(
             title=tr("Move node {node}", node=node),
             nodes=(node,),
             commands=(
-                Command(text=f"kubectl drain {node} --ignore-daemonsets", runs="write"),
-                *_leave(plugin, node),
-                Command(
-                    text=f"kubectl get node {node} -o jsonpath='{{.status.allocatable.{_escaped(resource)}}}'",
-                    runs="read",
-                ),
+                drain,
+                *leave,
+                allocatable,
                 Command(
                     text="kubectl get resourceslices -o "
                     "'custom-columns=NODE:.spec.nodeName,DRIVER:.spec.driver,POOL:.spec.pool.name,DEVICES:.spec.devices[*].name' "
                     f"--field-selector spec.nodeName={node}",
                     runs="read",
                 ),
-                Command(text=f"kubectl uncordon {node}", runs="write"),
+                uncordon,
             ),
-            note=tr(
-                "{plugin} must leave the node: its node selector or affinity may no longer match", plugin=name
+            note=tr("{plugin} leaves the node by its label {label}", plugin=name, label=switch[0])
+            if leave
+            else tr(
+                "{plugin} must leave the node before it is uncordoned: change its node selector or affinity so that this "
+                "node no longer fits; no label was read that selects for it alone",
+                plugin=name,
             ),
             go_on=tr(
                 "Allocatable of {resource} is 0 or gone, and the driver's slice lists every device",
@@ -470,6 +539,7 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
                 "Drain the node again, bring the device plugin back, wait until allocatable is above 0, uncordon: the scheduler "
                 "then takes the plugin again"
             ),
+            back_commands=(drain, *back, allocatable, uncordon),
         )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from changegen.assess.context import names as listed_names
 from changegen.facts import command as fact_command
 from changegen.i18n import tr
@@ -92,19 +94,11 @@ def _migrations(scene: Scene) -> list[BackDraft]:
         nodes = [node for part in moved.steps for node in part.nodes]
         if not nodes:
             continue
-        escaped = moved.resource.replace(".", "\\.")
-        commands = []
-        for node in reversed(nodes):
-            commands += [
-                Command(
-                    text=f"kubectl drain {quoted(node)} --ignore-daemonsets", where=KUBECTL, runs="write"
-                ),
-                Command(
-                    text=f"kubectl get node {quoted(node)} -o jsonpath='{{.status.allocatable.{escaped}}}'",
-                    where=KUBECTL,
-                ),
-                Command(text=f"kubectl uncordon {quoted(node)}", where=KUBECTL, runs="write"),
-            ]
+        commands = [
+            msgspec.structs.replace(part_command, where=KUBECTL)
+            for part in reversed(moved.steps)
+            for part_command in part.back_commands
+        ]
         backs.append(
             BackDraft(
                 key=f"back:migrate:{moved.resource}",

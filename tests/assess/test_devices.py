@@ -16,7 +16,7 @@ from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import ExtendedResourceWish, Profile
-from changegen.model.snapshot import Lease, PodUse, Snapshot
+from changegen.model.snapshot import Driver, Lease, PodUse, Snapshot, Workload, WorkloadRef
 from changegen.model.ticket import Finding
 from tests.assess.build import context, control_plane, kubelet, node, profile
 from tests.assess.gpus import DRIVER, RESOURCE, gpu_class, gpus, holding, pool, user
@@ -115,6 +115,70 @@ def test_a_resource_that_can_move_and_its_steps() -> None:
     assert texts[-1] == "kubectl uncordon n1"
     assert found.steps[0].back
     assert any("extendedResourceClaimStatus" in check for check in found.checks)
+
+
+def plugin(selector: dict[str, str]) -> Workload:
+    return Workload(
+        kind="DaemonSet",
+        namespace="gpu",
+        name="gpu-device-plugin",
+        addon="device-plugin:gpu",
+        node_selector=selector,
+    )
+
+
+def commands(**more: object) -> tuple[list[str], list[str]]:
+    """Commands of the step of the node, and of its way back."""
+    step = migration(moving(**more), RESOURCE).steps[-1]
+    return [c.text for c in step.commands], [c.text for c in step.back_commands]
+
+
+def test_a_plugin_leaves_by_a_label_that_nothing_else_needs_and_comes_back_by_it() -> None:
+    # Set to false: what manages such a label puts a missing one back.
+    there, back = commands(workloads=(plugin({"x.example/deploy": "true"}),))
+    assert "kubectl label node n1 x.example/deploy=false --overwrite" in there
+    assert back[1] == "kubectl label node n1 x.example/deploy=true --overwrite"
+    assert [text.split()[1] for text in back] == ["drain", "label", "get", "uncordon"]
+    other, _ = commands(workloads=(plugin({"x.example/pool": "a"}),))
+    assert "kubectl label node n1 x.example/pool-" in other
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {},
+        {"kubernetes.io/os": "linux"},
+        {"node.kubernetes.io/instance-type": "big"},
+        {"x.example/gpu": "present"},
+    ],
+)
+def test_a_label_that_something_else_needs_is_left_alone(selector: dict[str, str]) -> None:
+    ref = WorkloadRef(kind="DaemonSet", namespace="gpu", name="gpu-dra")
+    driver = Driver(driver=DRIVER, version="v1", version_source="tag", workload=ref)
+    dra = Workload(
+        kind="DaemonSet", namespace="gpu", name="gpu-dra", node_selector={"x.example/gpu": "present"}
+    )
+    there, back = commands(workloads=(plugin(selector), dra), drivers=(driver,))
+    assert not any("label" in text for text in (*there, *back))
+    note = migration(moving(workloads=(plugin(selector), dra), drivers=(driver,)), RESOURCE).steps[-1].note
+    assert "must leave the node before it is uncordoned" in note
+
+
+def test_a_drain_says_what_the_pods_of_its_node_need() -> None:
+    def drain(**pod: Any) -> str:
+        parts = (*control_plane("v1.36.3"), kubelet("n1", gates={}))
+        wanted = profile(extended_resources=(ExtendedResourceWish(name=RESOURCE, device_class=DRIVER),))
+        snapshot = gpus(
+            pool("n1"),
+            node("n1", allocatable={RESOURCE: "2"}),
+            user("a", "n1", wants=1, **pod),
+            components=parts,
+        )
+        return migration(context(snapshot, wanted), RESOURCE).steps[-1].commands[0].text
+
+    assert drain() == "kubectl drain n1 --ignore-daemonsets --timeout=15m"
+    assert drain(local_storage=True).endswith("--delete-emptydir-data")
+    assert drain(owner=None).endswith("--force")
 
 
 @pytest.mark.parametrize(
