@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -367,13 +368,20 @@ def manifest(
         "# Read-only rights of changegen: it lists, gets, and never asks for a Secret.",
         "# /version, /readyz and discovery come with Kubernetes' default roles (system:public-info-viewer, system:discovery).",
     ]
-    parts = ["\n".join([*head, api, "kind: ClusterRole", "metadata:", f"  name: {name}", "rules:"])]
+    parts = ["\n".join([*head, api, "kind: ClusterRole", "metadata:", f"  name: {_quoted(name)}", "rules:"])]
     parts[0] += "\n" + "\n".join(_rule_lines(rule) for rule in found if not rule.namespace)
     namespaces = sorted({rule.namespace for rule in found if rule.namespace})
     if subject:
         parts.append(_binding(api, "ClusterRole", name, "", subject))
     for namespace in namespaces:
-        lines = [api, "kind: Role", "metadata:", f"  name: {name}", f"  namespace: {namespace}", "rules:"]
+        lines = [
+            api,
+            "kind: Role",
+            "metadata:",
+            f"  name: {_quoted(name)}",
+            f"  namespace: {namespace}",
+            "rules:",
+        ]
         lines += [_rule_lines(rule) for rule in found if rule.namespace == namespace]
         parts.append("\n".join(lines))
         if subject:
@@ -397,26 +405,30 @@ def _rule_lines(rule: Rule) -> str:
 
 def _binding(api: str, kind: str, name: str, namespace: str, subject: tuple[str, str, str]) -> str:
     subject_kind, subject_namespace, subject_name = subject
-    lines = [api, f"kind: {kind}Binding", "metadata:", f"  name: {name}"]
+    lines = [api, f"kind: {kind}Binding", "metadata:", f"  name: {_quoted(name)}"]
     if namespace:
         lines.append(f"  namespace: {namespace}")
     lines += [
         "roleRef:",
         "  apiGroup: rbac.authorization.k8s.io",
         f"  kind: {kind}",
-        f"  name: {name}",
+        f"  name: {_quoted(name)}",
         "subjects:",
         f"- kind: {subject_kind}",
         f"  name: {_quoted(subject_name)}",
     ]
     if subject_kind == "ServiceAccount":
-        lines.append(f"  namespace: {subject_namespace}")
+        lines.append(f"  namespace: {_quoted(subject_namespace)}")
     else:
         lines.append("  apiGroup: rbac.authorization.k8s.io")
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
-    import re
+_NOT_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+"""What YAML 1.1, which kubectl reads, does not take for text."""
 
-    return text if re.fullmatch(r"[A-Za-z][\w.-]*", text) else msgspec.json.encode(text).decode()
+
+def _quoted(text: str) -> str:
+    """Return a name as YAML: in quotes where it would be read as something else than text."""
+    plain = re.fullmatch(r"[A-Za-z][\w.-]*", text) and text.lower() not in _NOT_TEXT
+    return text if plain else msgspec.json.encode(text).decode()

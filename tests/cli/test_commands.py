@@ -328,6 +328,13 @@ def test_rbac_is_valid_and_only_reads(run, configz):
     assert all(rule["resourceNames"] for rule in maps)
 
 
+@pytest.mark.parametrize("name", ["reader", "no", "123", "null", "1e3", "a.b", "y"])
+def test_rbac_keeps_names_as_text(run, name):
+    documents = list(yaml.safe_load_all(run("rbac", "--service-account", f"{name}/{name}").stdout))
+    subjects = [subject for d in documents for subject in d.get("subjects", ())]
+    assert {(s["name"], s["namespace"]) for s in subjects} == {(name, name)}
+
+
 def test_rbac_of_distributions(run):
     plain = run("rbac").stdout
     for name, group in (("openshift", "config.openshift.io"), ("k0s", "k0s.k0sproject.io")):
