@@ -24,7 +24,7 @@ from changegen.plan.steps.after import planned_migrations, planned_taints
 from changegen.plan.steps.common import KUBECTL, MOST_NAMED, driver_target, gathered, in_turn
 from changegen.plan.steps.common import names as in_order
 from changegen.plan.steps.control import proof
-from changegen.plan.steps.drift import served_back
+from changegen.plan.steps.drift import DRIFT, served_back
 from changegen.plan.steps.owners import restore_command
 from changegen.plan.verdicts import (
     driver_verdict,
@@ -910,7 +910,7 @@ def _rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
             verdict=judged.verdict,
             until=judged.until,
             why=judged.why,
-            lost=judged.lost,
+            lost=judged.lost + _served_before(judged.lost, steps),
             minutes=2,
             go_on=tr("It lists {names}, with the effects of before.", names=names),
             stop=tr(
@@ -922,6 +922,19 @@ def _rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
             needs=_keys(steps, "control-plane"),
         )
     ]
+
+
+def _served_before(lost: str, steps: Sequence[StepDraft]) -> str:
+    """That a step turns the API on before the manifests are saved, where one does."""
+    if (
+        not lost
+        or not _named(steps, DRIFT)
+        or not any("runtime-config" in c.text for s in steps for c in s.commands)
+    ):
+        return ""
+    return " " + tr(
+        "{step} turns the API on before the manifests are saved, so that they have it.", step="{{drift}}"
+    )
 
 
 def _extended(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackDraft]:

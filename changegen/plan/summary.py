@@ -247,6 +247,14 @@ def _risk_text(scene: Scene, assessment: Assessment, steps: Sequence[Step], risk
     )
     if not remedies:
         return f"{words['high']}: {counts}"
+    if len(remedies) > 1:
+        return tr(
+            "{high} until {steps} are done, then {later}: {counts}",
+            high=words["high"],
+            steps=", ".join(remedies),
+            later=words[later],
+            counts=counts,
+        )
     return tr(
         "{high} until {steps} is done, then {later}: {counts}",
         high=words["high"],
