@@ -1,14 +1,15 @@
 """Fill the checklist from a second reading, and say what was planned and done, not done, and done but not planned.
 
-Pure. A check is evaluated by the row of `changegen.facts` that made its command. What is not known does not pass. The
-differences between the two readings come from `changegen.compare`; each is explained by the plan, follows from it, or is
-unplanned. A ticket that was edited after it was made, or another cluster's reading, is refused.
+Pure. A check is evaluated by the row of `changegen.facts` that made its command. What is not known does not pass, and
+neither does what was read before the time that a check gives. The differences between the two readings come from
+`changegen.compare`; each is explained by the plan, follows from it, or is unplanned. A ticket that was edited after it
+was made, or another cluster's reading, is refused; a reading of a cluster that nothing identifies never passes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ from changegen.model.ticket import (
     Evidence,
     Finding,
     Results,
-    Step,
+    StepWord,
     Ticket,
 )
 from changegen.plan.distribution import distribution
@@ -50,13 +51,21 @@ Told = tuple[State, str, str]
 
 
 class Attestation(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone's word on a check that no reading can fill, from a ticked form or an evidence file. Never a pass."""
+    """Someone's word, from a ticked form or an evidence file: on a check that no reading can fill, or on a step.
+
+    Never a pass. Without a name, or without a value and a note, it says nothing and counts for nothing.
+    """
 
     check: str
-    """Id of the check, ``V-14``."""
+    """Id of the check, ``V-14``; in a ticked form of a step too, ``P-2``, ``RB-1``."""
     by: str
     value: str = ""
     note: str = ""
+
+    @property
+    def says(self) -> bool:
+        """Whether anything was said at all."""
+        return bool(self.by.strip() and (self.value.strip() or self.note.strip()))
 
 
 def verify(
@@ -100,8 +109,11 @@ def _verify(
 ) -> Results:
     before = _checked(ticket, approved)
     _same_cluster(ticket, after, other_cluster=other_cluster)
-    said = {item.check: item for item in evidence}
-    results = tuple(_result(check, after, said.get(check.id)) for check in ticket.checks)
+    identity = _identity(ticket, before, after)
+    said = _said(evidence)
+    judged = [_result(check, after, said.get(check.id)) for check in ticket.checks]
+    results = tuple(result for result, _ in judged)
+    early = tuple(result.id for result, too_early in judged if too_early)
     comparison = compare(before, after)
     planned = _planned(ticket, before, after)
     mended, unmended = _remedies(ticket, results)
@@ -113,12 +125,26 @@ def _verify(
     not_done = [*planned["not-done"], *unmended]
     unplanned = (*(_told(item) for item in roots), *(_told(item, "with") for item in beside))
     open_items = [*planned["unknown"], *_unproven(ticket, after, comparison)]
+    if identity:
+        open_items.append(
+            Deviation(
+                what=tr("identity of the cluster"),
+                before=ticket.cluster_uid,
+                actual=after.cluster.uid,
+                why=identity,
+            )
+        )
     findings: tuple[Finding, ...] = ()
     if data is not None and ticket.profile is not None:
         findings = assess(after, ticket.profile, data, day=after.captured_at[:10]).findings
     counts = Counter(item.result for item in results)
     numbers: dict[str, int] = {str(key): value for key, value in counts.items()}
-    outcome = _outcome(numbers, not_done, planned["unknown"])
+    outcome = _outcome(numbers, not_done, planned["unknown"], proven=other_cluster or not identity)
+    sentences = (
+        identity,
+        _next(ticket, results, not_done, [_told(item) for item in roots], early),
+        _headline(outcome, numbers, planned["unknown"], not_done, len(roots), len(results)),
+    )
     return Results(
         tool_version=__version__,
         lang=lang,
@@ -128,7 +154,7 @@ def _verify(
         cluster_uid=after.cluster.uid,
         captured_at=after.captured_at,
         outcome=outcome,
-        headline=_headline(outcome, numbers, planned["unknown"], not_done, unplanned, ticket.checks, results),
+        headline=" ".join(text for text in sentences if text),
         counts={
             "pass": counts["pass"],
             "fail": counts["fail"],
@@ -148,6 +174,7 @@ def _verify(
         unknown=tuple(open_items),
         findings=findings,
         times=_times(ticket, before, after),
+        ticked=_ticked(ticket, said, not_done),
         not_comparable=comparison.not_comparable,
     )
 
@@ -191,26 +218,88 @@ def _same_cluster(ticket: Ticket, after: Snapshot, *, other_cluster: bool) -> No
         )
 
 
+def _identity(ticket: Ticket, before: Snapshot, after: Snapshot) -> str:
+    """Why it is not sure that both readings are of one cluster; empty where their identities are the same."""
+    mine, theirs = ticket.cluster_uid, after.cluster.uid
+    if mine and theirs:
+        if mine == theirs:
+            return ""
+        return tr("The reading is of another cluster, as was asked for (--other-cluster).")
+    if theirs:
+        text = tr(
+            "The ticket does not tell which cluster it is of: namespace kube-system was not read for it."
+        )
+    elif mine:
+        text = tr("The reading does not tell which cluster it is of: namespace kube-system is not in it.")
+    else:
+        text = tr("Neither the ticket nor the reading tells which cluster it is of.")
+    old, new = {node.name for node in before.nodes}, {node.name for node in after.nodes}
+    if not old or not new:
+        return text
+    return f"{text} " + tr("{n} of the ticket's {all} nodes are in it.", n=len(old & new), all=len(old))
+
+
 # ------------------------------------------------------------------------------------------------ checks
 
 
-def _result(check: Check, after: Snapshot, said: Attestation | None) -> CheckResult:
+def _said(evidence: Sequence[Attestation]) -> dict[str, Attestation]:
+    """What was said of each check and step; several words on one stand together, and one without words is none."""
+    found: dict[str, list[Attestation]] = {}
+    for item in evidence:
+        if item.says:
+            found.setdefault(item.check, []).append(item)
+    return {
+        check: Attestation(
+            check=check,
+            by=_joined(", ", (item.by for item in items)),
+            value=_joined("; ", (item.value for item in items)),
+            note=_joined("; ", (item.note for item in items)),
+        )
+        for check, items in found.items()
+    }
+
+
+def _joined(between: str, texts: Iterable[str]) -> str:
+    """The texts that say something, each once."""
+    return between.join(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+
+def _result(check: Check, after: Snapshot, said: Attestation | None) -> tuple[CheckResult, bool]:
+    """A filled line of the checklist, and whether the reading came too early to tell."""
     if check.query is None or check.compare == "manual":
-        if said is not None:
-            return _attested(check, said)
-        return CheckResult(id=check.id, result="unknown", reason=tr("needs evidence: no reading shows it"))
+        return _by_word(check, said), False
     reading = evaluate(check.query.fact, after, check.query.args)
     result, reason = judge(check, reading)
     if result == "unknown" and said is not None:
-        return _attested(check, said, reading.evidence, reason)
-    if result == "fail":
-        reason = _early(check, after, reason)
-    return CheckResult(
+        return _attested(check, said, reading.evidence, reason), False
+    early = _early(check, after, reason) if result == "fail" and _may_settle(check, reading.value) else ""
+    if early:
+        result, reason = "unknown", early
+    if said is not None and result != "pass":
+        reason = _joined("; ", (reason, _against(said, early=bool(early))))
+    made = CheckResult(
         id=check.id,
         result=result,
         actual=reading.value if reading.known else None,
         evidence=reading.evidence,
         reason=reason,
+    )
+    return made, bool(early)
+
+
+def _by_word(check: Check, said: Attestation | None) -> CheckResult:
+    """A check that only people can fill: attested, unless they saw another value than the profile wants."""
+    if said is None:
+        return CheckResult(id=check.id, result="unknown", reason=tr("needs evidence: no reading shows it"))
+    wanted = check.expected if check.source == "profile" else None
+    if wanted is None or not said.value or said.value == _shown(wanted):
+        return _attested(check, said)
+    return CheckResult(
+        id=check.id,
+        result="fail",
+        actual=said.value,
+        attested_by=said.by,
+        reason=_joined("; ", (_differs(said.value, wanted), said.note)),
     )
 
 
@@ -228,10 +317,39 @@ def _attested(
     )
 
 
+def _against(said: Attestation, *, early: bool) -> str:
+    """That somebody's word is not what the reading shows: it is told, and changes nothing."""
+    word = _joined("; ", (said.value, said.note))
+    if early:
+        return tr(
+            "attested by {name} ({word}), which the reading does not bear out yet", name=said.by, word=word
+        )
+    return tr("attested by {name} ({word}); the reading says otherwise", name=said.by, word=word)
+
+
+def _may_settle(check: Check, actual: Value) -> bool:
+    """Whether time alone can bring what is expected: of what shall be as before only what is missing can still come."""
+    if check.compare != "same-as-before":
+        return True
+    before = check.before
+    if isinstance(before, dict):
+        return isinstance(actual, dict) and all(
+            key in before and (value == before[key] or _less(value, before[key]))
+            for key, value in actual.items()
+        )
+    if isinstance(before, (tuple, list)):
+        return isinstance(actual, (tuple, list)) and set(actual) <= set(before)
+    return actual in (None, "") or _less(actual, before)
+
+
+def _less(actual: Value, before: Scalar) -> bool:
+    return isinstance(actual, (int, float)) and isinstance(before, (int, float)) and actual < before
+
+
 def _early(check: Check, after: Snapshot, reason: str) -> str:
-    """Adds that the reading may have come too soon after what the check waits for."""
+    """Why it cannot be told yet: the reading came sooner than the check gives time; empty where it came in time."""
     if not check.wait_seconds or check.query is None:
-        return reason
+        return ""
     args = check.query.args
     if check.query.fact == "claim.device-status":
         since = [
@@ -242,9 +360,9 @@ def _early(check: Check, after: Snapshot, reason: str) -> str:
     newest = max((text for text in since if text), default="")
     passed = _seconds(newest, after.captured_at)
     if passed is None or passed >= check.wait_seconds:
-        return reason
+        return ""
     return tr(
-        "{reason} (yet: read {passed} s after it began, and {wait} s are given: read again)",
+        "not yet: read {passed} s after it began, and {wait} s are given; then it was: {reason}",
         reason=reason,
         passed=passed,
         wait=check.wait_seconds,
@@ -300,7 +418,10 @@ def _wrong(how: str, actual: Value, expected: Value, gaps: set[str]) -> str:
             extra = sorted(set(actual) - set(expected) - gaps)
             if extra:
                 wrong.append(
-                    tr("not expected: {keys}", keys=", ".join(f"{key} {actual[key]}" for key in extra[:5]))
+                    tr(
+                        "not expected: {keys}",
+                        keys=", ".join(f"{key} {_shown(actual[key])}" for key in extra[:5]),
+                    )
                 )
         return "; ".join(wrong[:8]) + (" …" if len(wrong) > 8 else "")
     if isinstance(expected, (tuple, list)):
@@ -319,7 +440,7 @@ def _wrong_key(how: str, actual: dict[str, Scalar], key: str, value: Scalar) -> 
     if key not in actual:
         if how == "at-most":
             return ""
-        return tr("{key}: not there, expected {expected}", key=key, expected=value)
+        return tr("{key}: not there, expected {expected}", key=key, expected=_shown(value))
     text = _wrong(how, actual[key], value, set())
     return f"{key}: {text}" if text else ""
 
@@ -364,10 +485,13 @@ def _same_version(actual: Value, expected: Scalar) -> bool:
 
 
 def _shown(value: Value) -> str:
+    """A value in words, booleans as Kubernetes writes them."""
     if isinstance(value, (tuple, list)):
-        return ", ".join(map(str, value)) or tr("none")
+        return ", ".join(map(_shown, value)) or tr("none")
     if isinstance(value, dict):
-        return ", ".join(f"{key} {item}" for key, item in value.items()) or tr("none")
+        return ", ".join(f"{key} {_shown(item)}" for key, item in value.items()) or tr("none")
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return tr("none") if value is None else str(value)
 
 
@@ -396,7 +520,10 @@ def _planned(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[State, l
         for subject in change.subjects:
             told = _state_of(change, subject, after, components, fresh)
             groups.setdefault(told, []).append(subject)
+        doers = {subject: _doers(ticket, change, subject) for subject in change.subjects}
         for (state, actual, why), subjects in sorted(groups.items()):
+            steps = _in_order(ticket, (step for subject in subjects for step in doers[subject]))
+            by = tr("to be done by {steps}", steps=", ".join(steps)) if state == "not-done" and steps else ""
             found[state].append(
                 Deviation(
                     what=_what(change, subjects),
@@ -405,10 +532,39 @@ def _planned(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[State, l
                     actual=actual,
                     count=len(subjects),
                     subjects=tuple(subjects),
-                    why=why,
+                    why=_joined("; ", (why, by)),
+                    steps=steps,
                 )
             )
     return found
+
+
+def _doers(ticket: Ticket, change: Change, subject: str) -> tuple[str, ...]:
+    """Ids of the steps that make a planned change: those whose checks prove it, on its node where it has one."""
+    name, _, node = subject.partition(" ")
+    found: list[str] = []
+    for check in ticket.checks:
+        if check.query is None:
+            continue
+        fact, args = check.query.fact, check.query.args
+        if change.area == "components":
+            proves = (fact, name) == ("kubelet.by-node", "kubelet") or (
+                fact in ("component.running", "component.daemon-versions") and args.get("component") == name
+            )
+        elif change.area == "workloads":
+            proves = fact == "workload.image" and node == f"{args.get('namespace')}/{args.get('name')}"
+        else:
+            proves = fact == "kubeadm.version" and name.endswith("/kubeadm-config")
+        if proves:
+            found += check.steps
+    there = [step.id for step in ticket.steps if step.id in found and node in step.nodes]
+    return tuple(there) if change.area == "components" and there else tuple(found)
+
+
+def _in_order(ticket: Ticket, steps: Iterable[str]) -> tuple[str, ...]:
+    """Ids of steps, each once, in the order of the plan."""
+    wanted = set(steps)
+    return tuple(step.id for step in ticket.steps if step.id in wanted)
 
 
 def _what(change: Change, subjects: Sequence[str]) -> str:
@@ -499,7 +655,7 @@ def _remedies(ticket: Ticket, results: Sequence[CheckResult]) -> tuple[list[Devi
         if result.result not in ("pass", "fail"):
             continue
         kubeadm = check.query.fact == "kubeadm.names-gate"
-        steps: list[Step] = [step for step in ticket.steps if check.id in step.checks]
+        steps = [step for step in ticket.steps if check.id in step.checks]
         item = Deviation(
             what=check.title,
             before=_shown(check.before),
@@ -515,6 +671,7 @@ def _remedies(ticket: Ticket, results: Sequence[CheckResult]) -> tuple[list[Devi
             )
             if kubeadm
             else tr("the gate is still set"),
+            steps=tuple(step.id for step in steps),
         )
         (done if result.result == "pass" else not_done).append(item)
     return done, not_done
@@ -561,15 +718,6 @@ def _unproven(ticket: Ticket, after: Snapshot, comparison: Comparison) -> list[D
                 why="; ".join(sorted({unobserved_reason(item.reason) for item in one_sided})),
             )
         )
-    if not after.cluster.uid or not ticket.cluster_uid:
-        found.append(
-            Deviation(
-                what=tr("identity of the cluster"),
-                before=ticket.cluster_uid,
-                actual=after.cluster.uid,
-                why=tr("one of the readings does not tell it"),
-            )
-        )
     return found
 
 
@@ -590,12 +738,66 @@ def _told(item: Explained, code: Literal["", "follows", "with"] = "") -> Deviati
 
 
 def _outcome(
-    counts: Mapping[str, int], not_done: Sequence[Deviation], not_known: Sequence[Deviation]
+    counts: Mapping[str, int], not_done: Sequence[Deviation], not_known: Sequence[Deviation], *, proven: bool
 ) -> Literal["passed", "failed", "incomplete"]:
-    """``passed`` only where every check holds and every planned change is known to be done."""
+    """``passed`` only where every check holds, every planned change is known to be done, and the cluster is the ticket's.
+
+    Args:
+        counts: Checks by result.
+        not_done: Planned changes that are not done.
+        not_known: Planned changes of which nothing tells.
+        proven: The reading is of the ticket's cluster, or the user says that it shall count.
+    """
     if counts.get("fail", 0) or not_done:
         return "failed"
-    return "incomplete" if counts.get("unknown", 0) or not_known else "passed"
+    return "incomplete" if counts.get("unknown", 0) or not_known or not proven else "passed"
+
+
+NAMED = 4
+"""How many things of a kind the headline names."""
+
+
+def _next(
+    ticket: Ticket,
+    results: Sequence[CheckResult],
+    not_done: Sequence[Deviation],
+    roots: Sequence[Deviation],
+    early: Sequence[str],
+) -> str:
+    """What to do first: steps to be done, unplanned changes to be asked about, checks to be looked at or read again."""
+    parts = []
+    steps = _in_order(ticket, (step for item in not_done for step in item.steps))
+    titles = {step.id: step.title for step in ticket.steps}
+    if steps:
+        parts.append(tr("do {steps}", steps=_list([f"{step} ({titles[step]})" for step in steps])))
+    homeless = [item for item in not_done if not item.steps]
+    if homeless:
+        shown = [f"{item.what} {_short(item.actual)}".strip() for item in homeless]
+        parts.append(tr("bring to the target: {items}", items=_list(shown)))
+    if roots:
+        shown = [_moved(item) for item in roots]
+        parts.append(tr("ask who changed what was not planned: {items}", items=_list(shown)))
+    if early:
+        parts.append(tr("read the cluster again, it was too early for {checks}", checks=_list(early)))
+    failed = [item.id for item in results if item.result == "fail"]
+    if failed and not parts:
+        by_id = {check.id: check.title for check in ticket.checks}
+        parts.append(tr("look at {items}", items=_list([f"{check} {by_id[check]}" for check in failed])))
+    return tr("Next: {what}.", what="; ".join(parts)) if parts else ""
+
+
+def _list(items: Sequence[str]) -> str:
+    if len(items) <= NAMED:
+        return ", ".join(items)
+    return tr("{names} and {n} more", names=", ".join(items[:NAMED]), n=len(items) - NAMED)
+
+
+def _moved(item: Deviation) -> str:
+    """An unplanned change, with its values where both are known and short."""
+    before, after = _short(item.before), _short(item.actual)
+    if tr("none") in (before, after) or len(before) + len(after) > 60:
+        return item.what
+    return f"{item.what} {before} → {after}"
 
 
 def _headline(
@@ -603,22 +805,11 @@ def _headline(
     counts: Mapping[str, int],
     not_known: Sequence[Deviation],
     not_done: Sequence[Deviation],
-    unplanned: Sequence[Deviation],
-    checks: Sequence[Check],
-    results: Sequence[CheckResult],
+    roots: int,
+    total: int,
 ) -> str:
-    total = len(checks)
-    if outcome == "passed" or (outcome == "incomplete" and not counts.get("unknown", 0)):
-        text = tr("All {n} checks hold.", n=total)
-        if counts.get("attested", 0):
-            text += " " + tr("{n} of them are attested by people.", n=counts["attested"])
-    elif outcome == "incomplete":
-        text = tr(
-            "No check fails, {unknown} of {n} are not known.",
-            unknown=counts.get("unknown", 0),
-            n=total,
-        )
-    else:
+    """How it ended, in numbers."""
+    if outcome == "failed":
         text = tr(
             "{fail} of {n} checks fail, {unknown} are not known; planned and not done: {missing}.",
             fail=counts.get("fail", 0),
@@ -627,16 +818,21 @@ def _headline(
             missing=len(not_done),
         )
         if not_done:
-            shown = "; ".join(f"{item.what} {_short(item.actual)}".strip() for item in not_done[:4])
-            text += " " + tr("Not done: {items}.", items=shown)
-        elif counts.get("fail", 0):
-            by_id = {check.id: check.title for check in checks}
-            failed = [f"{item.id} {by_id[item.id]}" for item in results if item.result == "fail"]
-            text += " " + tr("First: {items}.", items="; ".join(failed[:3]))
+            shown = [f"{item.what} {_short(item.actual)}".strip() for item in not_done[:NAMED]]
+            text += " " + tr("Not done: {items}.", items="; ".join(shown))
+    elif counts.get("unknown", 0):
+        text = tr(
+            "No check fails, {unknown} of {n} are not known.",
+            unknown=counts.get("unknown", 0),
+            n=total,
+        )
+    else:
+        text = tr("All {n} checks hold.", n=total)
+        if counts.get("attested", 0):
+            text += " " + tr("{n} of them are attested by people.", n=counts["attested"])
     if outcome == "incomplete" and not_known:
-        named = "; ".join(item.what for item in not_known[:4])
+        named = "; ".join(item.what for item in not_known[:NAMED])
         text += " " + tr("Planned, and not known to be done: {items}.", items=named)
-    roots = sum(1 for item in unplanned if not item.code)
     if roots:
         text += " " + tr("Done and not planned: {n}.", n=roots)
     return text
@@ -645,6 +841,32 @@ def _headline(
 def _short(actual: str) -> str:
     """An image as its tag: the headline has no room for registries."""
     return actual.rsplit(":", 1)[-1] if "/" in actual and "," not in actual else actual
+
+
+def _ticked(
+    ticket: Ticket, said: Mapping[str, Attestation], not_done: Sequence[Deviation]
+) -> tuple[StepWord, ...]:
+    """Steps, and steps back, that somebody ticked as done: told with the name, and with what the reading says against it."""
+    titles = [(step.id, step.title) for step in ticket.steps]
+    titles += [(back.id, back.what) for back in ticket.rollback]
+    found = []
+    for step, title in titles:
+        word = said.get(step)
+        if word is None:
+            continue
+        against = [f"{item.what} {_short(item.actual)}".strip() for item in not_done if step in item.steps]
+        found.append(
+            StepWord(
+                id=step,
+                title=title,
+                by=word.by,
+                note=word.note,
+                against=tr("the reading says otherwise: {items}", items="; ".join(against[:NAMED]))
+                if against
+                else "",
+            )
+        )
+    return tuple(found)
 
 
 def _times(ticket: Ticket, before: Snapshot, after: Snapshot) -> dict[str, str]:

@@ -507,6 +507,19 @@ class Deviation(Model, frozen=True, kw_only=True):
     why: str = ""
     code: str = ""
     """``follows``: the consequence of something planned · ``with``: of another unplanned change · empty: the thing itself."""
+    steps: tuple[str, ...] = ()
+    """Ids of the steps of the plan that do it; empty where it was not planned, or no step says so."""
+
+
+class StepWord(Model, frozen=True, kw_only=True):
+    """A step that somebody says was done: their word, which no reading proves."""
+
+    id: str
+    title: str
+    by: str
+    note: str = ""
+    against: str = ""
+    """What the second reading says against it; empty: nothing."""
 
 
 class Results(Model, frozen=True, kw_only=True):
@@ -535,4 +548,6 @@ class Results(Model, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     """Assessment of the after state."""
     times: dict[str, str] = {}
+    ticked: tuple[StepWord, ...] = ()
+    """Steps that people ticked in the ticket's PDF; they count for nothing."""
     not_comparable: tuple[NotComparable, ...] = ()
