@@ -7,7 +7,8 @@ YAML or JSON::
     checks:
     - {check: V-14, value: "2", note: nvidia-smi lists both GPUs}
 
-Nothing in it ever makes a check pass: the check is told as attested, with the name.
+Nothing in it ever makes a check pass: the check is told as attested, with the name. A row without a value and a note
+attests nothing: it stands as it came from ``changegen probe -f evidence``, and nobody filled it.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ _ROW = {"check", "by", "value", "note"}
 
 
 def read_evidence(path: Path, ticket: Ticket) -> tuple[Attestation, ...]:
-    """Return what a file attests of a ticket's checks.
+    """Return what a file attests of a ticket's checks; of rows that nobody filled nothing, and that is said on stderr.
 
     Raises:
         InputError: It is missing or broken, names nobody, or names a check that the ticket does not have.
     """
+    from changegen.cli.terminal import capped, note
     from changegen.collect.yamlread import StrictYaml, load_strict
     from changegen.store import read_bytes
     from changegen.verify import Attestation
@@ -54,7 +56,8 @@ def read_evidence(path: Path, ticket: Ticket) -> tuple[Attestation, ...]:
     if not isinstance(rows, list):
         raise wrong(tr("'checks' is a list of what was seen"), "checks")
     known = {check.id for check in ticket.checks}
-    found = []
+    found: list[Attestation] = []
+    blank: list[str] = []
     for index, row in enumerate(rows):
         if not isinstance(row, dict) or set(row) - _ROW or not isinstance(row.get("check"), str):
             raise wrong(tr("write {{check: V-14, value: …, note: …}}"), "checks", index)
@@ -63,8 +66,21 @@ def read_evidence(path: Path, ticket: Ticket) -> tuple[Attestation, ...]:
         by = row.get("by") or value.get("by")
         if not isinstance(by, str) or not by.strip():
             raise wrong(tr("say who saw it: 'by: NAME'"), "checks", index)
-        found.append(
-            Attestation(check=row["check"], by=by, value=_text(row.get("value")), note=_text(row.get("note")))
+        said = Attestation(
+            check=row["check"], by=by.strip(), value=_text(row.get("value")), note=_text(row.get("note"))
+        )
+        if said.says:
+            found.append(said)
+        else:
+            blank.append(said.check)
+    empty = [check for check in dict.fromkeys(blank) if check not in {said.check for said in found}]
+    if empty:
+        note(
+            tr(
+                "Note: {file} attests nothing of {checks}: no value and no note",
+                file=path,
+                checks=capped(empty),
+            )
         )
     return tuple(found)
 
@@ -72,4 +88,4 @@ def read_evidence(path: Path, ticket: Ticket) -> tuple[Attestation, ...]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()

@@ -40,7 +40,7 @@ FORMATS = ("text", "evidence", "json")
 )
 @click.option(
     "--ticket",
-    metavar="TICKET.json",
+    metavar="TICKET",
     type=click.Path(dir_okay=False),
     help="Name the checks of this ticket that the probes fill.",
 )
@@ -57,16 +57,16 @@ def probe(
 ) -> None:
     """Print how to prove devices inside their Pods: kubectl exec lines and what each must show.
 
-    With --ticket TICKET.json -f evidence a file to fill, which 'changegen verify --runtime-evidence FILE' takes. What
+    With --ticket TICKET -f evidence a file to fill, which 'changegen verify --runtime-evidence FILE' takes. What
     nobody proved stays not proven.
     """
     form = choose_format(form, output, FORMATS, "text")
     from changegen import store
+    from changegen.cli.tickets import read_ticket
     from changegen.i18n import language
-    from changegen.model.ticket import SCHEMA, Ticket
     from changegen.probe import evidence_file, probes
 
-    made = store.read_record(ticket, Ticket, schema=SCHEMA)[0] if ticket else None
+    made = read_ticket(ticket) if ticket else None
     snapshot = read_snapshot(paths, cluster)
     with language(lang):
         found = probes(snapshot, made, pods)

@@ -32,7 +32,7 @@ FORMATS = ("text", "markdown", "html", "pdf", "json", "junit")
 
 
 @make("verify")
-@click.argument("ticket", metavar="TICKET.json", type=click.Path(path_type=str))
+@click.argument("ticket", metavar="TICKET", type=click.Path(path_type=str))
 @input_argument
 @cluster_options
 @click.option(
@@ -119,17 +119,16 @@ def verify(
 ) -> None:
     """Fill a ticket's checklist from a second reading, and tell what was planned and not done, or done and not planned.
 
-    INPUT is the reading after the change; without it the live cluster is read. Exit 3 when a check failed. What cannot
+    TICKET is the ticket's JSON, or its PDF, which carries the JSON. INPUT is the reading after the change; without it the live cluster is read. Exit 3 when a check failed. What cannot
     be read is unknown and never passes.
     """
     form = choose_format(form, output, FORMATS, "text")
-    from changegen import store
     from changegen.cli.evidence import read_evidence
-    from changegen.model.ticket import SCHEMA, Ticket
+    from changegen.cli.tickets import read_ticket
     from changegen.render import render
     from changegen.verify import verify as fill
 
-    made, _ = store.read_record(ticket, Ticket, schema=SCHEMA)
+    made = read_ticket(ticket)
     said: tuple[Attestation, ...] = tuple(
         item for path in evidence_files for item in read_evidence(path, made)
     )

@@ -1,11 +1,13 @@
-"""Ticks in a printed ticket, read back: what a person says was seen. Never a pass.
+"""Ticks in a printed ticket, read back: what a person says was seen or done. Never a pass.
 
-The PDF's checklist is a form with one field a check, ``check-V-1``. A tick in it says that somebody looked; whose word it
-is must be given beside the file, since a PDF does not prove who filled it.
+The PDF is a form with one field a check (``check-V-1``), a step (``step-P-1``) and a step back (``back-R-1``). A tick says
+that somebody looked, or did it; whose word it is must be given beside the file, since a PDF does not prove who filled it.
+The PDF carries the ticket's JSON too, from which `ticket_in` reads the ticket itself.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from changegen.verify import Attestation
 
 FIELD = "check-"
+STEPS = ("step-", "back-")
 ATTACHED = "ticket.json"
 
 
@@ -37,7 +40,8 @@ class _Id(msgspec.Struct, frozen=True):
     id: str
 
 
-def _open(path: Path) -> PdfReader:
+def _open(path: Path, data: bytes | None = None) -> PdfReader:
+    """Open a PDF: the file, or its bytes where they were read already."""
     try:
         import pypdf
         from pypdf.errors import PyPdfError
@@ -48,7 +52,7 @@ def _open(path: Path) -> PdfReader:
         ) from error
     logging.getLogger("pypdf").setLevel(logging.ERROR)
     try:
-        reader = pypdf.PdfReader(path)
+        reader = pypdf.PdfReader(path if data is None else io.BytesIO(data))
         reader.get_fields()
     except OSError as error:
         raise InputError(
@@ -59,9 +63,10 @@ def _open(path: Path) -> PdfReader:
     return reader
 
 
-def _ticked(reader: PdfReader, path: Path) -> frozenset[str]:
-    fields = {name: field for name, field in (reader.get_fields() or {}).items() if name.startswith(FIELD)}
-    if not fields:
+def _ticked(reader: PdfReader, path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Ids of what is ticked: checks, and steps there and back."""
+    fields = reader.get_fields() or {}
+    if not any(name.startswith(FIELD) for name in fields):
         raise InputError(
             tr("this PDF has no checklist of a ticket in it"),
             where=str(path),
@@ -69,10 +74,10 @@ def _ticked(reader: PdfReader, path: Path) -> frozenset[str]:
                 "fill in the PDF that 'changegen ticket -f pdf' wrote, and save it as a PDF with its form"
             ),
         )
-    return frozenset(
-        name.removeprefix(FIELD)
-        for name, field in fields.items()
-        if str(field.get("/V", "/Off")) not in {"/Off", "", "None"}
+    on = [name for name, field in fields.items() if str(field.get("/V", "/Off")) not in {"/Off", "", "None"}]
+    return (
+        frozenset(name.removeprefix(FIELD) for name in on if name.startswith(FIELD)),
+        frozenset(name.partition("-")[2] for name in on if name.startswith(STEPS)),
     )
 
 
@@ -83,11 +88,31 @@ def read_ticked(path: Path) -> frozenset[str]:
         InputError: the file is missing, no PDF, or has no checklist in it.
         ChangegenError: pypdf is not installed.
     """
-    return _ticked(_open(path), path)
+    return _ticked(_open(path), path)[0]
+
+
+def ticket_in(data: bytes, place: str) -> bytes:
+    """Return the ticket's JSON that its PDF carries.
+
+    Args:
+        data: the PDF.
+        place: its name, for errors.
+
+    Raises:
+        InputError: it is damaged, or has no ticket in it.
+        ChangegenError: pypdf is not installed.
+    """
+    for content in _open(Path(place), data).attachments.get(ATTACHED, []):
+        return bytes(content)
+    raise InputError(
+        tr("this PDF has no ticket in it"),
+        where=place,
+        hint=tr("use the PDF that 'changegen ticket -f pdf' wrote, or the ticket's JSON (-f json)"),
+    )
 
 
 def read_attestations(path: Path, ticket: Ticket, by: str) -> tuple[Attestation, ...]:
-    """Return what ``by`` attests of a ticket's checks in its filled PDF.
+    """Return what ``by`` attests of a ticket's checks, and says of its steps, in its filled PDF.
 
     Args:
         path: the PDF.
@@ -103,7 +128,7 @@ def read_attestations(path: Path, ticket: Ticket, by: str) -> tuple[Attestation,
     if not by.strip():
         raise InputError(tr("say who ticked the PDF: --attested-by NAME"), where=str(path))
     reader = _open(path)
-    ticked = _ticked(reader, path)
+    ticked, done = _ticked(reader, path)
     known = {check.id for check in ticket.checks}
     for content in reader.attachments.get(ATTACHED, []):
         try:
@@ -120,4 +145,4 @@ def read_attestations(path: Path, ticket: Ticket, by: str) -> tuple[Attestation,
     if ticked - known:
         raise InputError(tr("the ticket has no check {id}", id=min(ticked - known)), where=str(path))
     note = tr("ticked in {file}", file=path.name)
-    return tuple(Attestation(check=check, by=by.strip(), note=note) for check in sorted(ticked))
+    return tuple(Attestation(check=item, by=by.strip(), note=note) for item in sorted(ticked | done))

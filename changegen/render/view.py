@@ -25,6 +25,7 @@ from changegen.model.ticket import (
     Results,
     RollbackStep,
     Step,
+    StepWord,
     Ticket,
 )
 from changegen.render import escape as esc
@@ -610,6 +611,12 @@ def time_word(key: str) -> str:
     }.get(key, key)
 
 
+def tick_word(row: StepWord) -> str:
+    """Return who says that a step is done, and what the reading says against it."""
+    said = "; ".join(text for text in (row.note, row.against) if text)
+    return f"{row.by}; {said}" if said else row.by
+
+
 def counts(results: Results) -> list[tuple[str, int]]:
     """Return the report's numbers with their words; those of checks always, the others when there is one."""
     always = {"pass", "fail", "unknown"}
@@ -675,6 +682,7 @@ WORDS: dict[str, object] = {
     "result_word": result_word,
     "result_mark": result_mark,
     "where": where,
+    "tick_word": tick_word,
     "command_blocks": command_blocks,
     "fact_label": fact_label,
     "input_word": input_word,

@@ -41,6 +41,18 @@ def test_the_evidence_file_is_one_that_verify_takes(run, snapshots, ticket, tmp_
     assert ids
     refused = run("verify", ticket, snapshots[1], "--runtime-evidence", evidence, code=2)
     assert "say who saw it" in refused.stderr
+    named = evidence.read_text(encoding="utf-8").replace("by: ''", "by: A. Operator")
+    evidence.write_text(named, encoding="utf-8")
+    arguments = ("verify", ticket, snapshots[1], "--fail-on", "never", "-f", "json")
+    blank = run(*arguments, "--runtime-evidence", evidence)
+    assert f"attests nothing of {', '.join(ids)}: no value and no note" in blank.stderr
+    assert json.loads(blank.stdout) == json.loads(run(*arguments).stdout)
+    evidence.write_text(named.replace("value: ''", "value: '1'", 1), encoding="utf-8")
+    one = json.loads(run(*arguments, "--runtime-evidence", evidence).stdout)
+    assert [r["id"] for r in one["results"] if r["result"] == "attested"] == ids[:1]
+    evidence.write_text(named.replace("by: A. Operator", "by: ' '"), encoding="utf-8")
+    assert "say who saw it" in run(*arguments, "--runtime-evidence", evidence, code=2).stderr
+    evidence.write_text(named, encoding="utf-8")
     filled = (
         evidence.read_text(encoding="utf-8")
         .replace("by: ''", "by: A. Operator")

@@ -39,9 +39,9 @@ def _runtime_check(work: Path) -> str:
     return next(c["id"] for c in checks if c["layer"] == "runtime")
 
 
-def _tick(work: Path, check: str) -> Path:
+def _tick(work: Path, item: str, kind: str = "check") -> Path:
     writer = pypdf.PdfWriter(clone_from=work / "ticket.pdf")
-    name = f"check-{check}"
+    name = f"{kind}-{item}"
     for page in writer.pages:
         for annotation in page.get("/Annots", []):
             field = annotation.get_object()
@@ -76,7 +76,61 @@ def test_a_tick_on_a_failed_check_does_not_mend_it(work):
     plain = json.loads(_verify(work).stdout)
     failed = next(r["id"] for r in plain["results"] if r["result"] == "fail")
     told = json.loads(_verify(work, "--ticked", str(_tick(work, failed)), "--attested-by", "somebody").stdout)
-    assert {r["id"]: r["result"] for r in told["results"]}[failed] == "fail"
+    (row,) = [r for r in told["results"] if r["id"] == failed]
+    assert row["result"] == "fail"
+    assert row["reason"].endswith("attested by somebody (ticked in ticked.pdf); the reading says otherwise")
+
+
+def test_ticked_steps_are_listed_as_somebody_s_word(work):
+    plain = json.loads(_verify(work).stdout)
+    undone = next(row["steps"][0] for row in plain["not_done"] if row["steps"])
+    told = json.loads(
+        _verify(work, "--ticked", str(_tick(work, undone, "step")), "--attested-by", "the night shift").stdout
+    )
+    (step,) = told["ticked"]
+    assert (step["id"], step["by"]) == (undone, "the night shift")
+    assert step["against"].startswith("the reading says otherwise: ")
+    assert told["counts"] == plain["counts"]
+    back = json.loads((work / "ticket.json").read_text())["rollback"][0]["id"]
+    told = json.loads(_verify(work, "--ticked", str(_tick(work, back, "back")), "--attested-by", "me").stdout)
+    assert [row["id"] for row in told["ticked"]] == [back]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_ticked_steps_stand_in_each_form_of_the_report(work, form):
+    step = json.loads((work / "ticket.json").read_text())["steps"][0]
+    arguments = ["--ticked", str(_tick(work, step["id"], "step")), "--attested-by", "the night shift"]
+    shown = _verify(work, *arguments, "-f", form).stdout
+    after = shown.partition("Steps that people ticked as done")[2]
+    assert step["id"] in after
+    assert "the night shift; ticked in ticked.pdf" in after.replace("\\", "")
+
+
+def test_the_pdf_is_a_ticket_too(work):
+    from_json = json.loads(_verify(work).stdout)
+    for arguments, given in (
+        ((str(work / "ticket.pdf"),), None),
+        (("-",), (work / "ticket.pdf").read_bytes()),
+    ):
+        result = CliRunner().invoke(
+            cli, ["-q", "verify", *arguments, str(RECORDED / "after"), "-f", "json"], input=given
+        )
+        assert json.loads(result.stdout) == from_json
+
+
+def test_a_pdf_without_a_ticket_and_a_rendering_are_told_apart(work, tmp_path):
+    writer = pypdf.PdfWriter()
+    writer.add_blank_page(width=100, height=100)
+    writer.write(tmp_path / "empty.pdf")
+    (tmp_path / "t.md").write_text("# Upgrade\n", encoding="utf-8")
+    (tmp_path / "t.html").write_text("<!DOCTYPE html>\n", encoding="utf-8")
+    for name, said in (
+        ("empty.pdf", "this PDF has no ticket in it"),
+        ("t.md", "use its JSON (changegen ticket -f json) or its PDF"),
+        ("t.html", "use its JSON (changegen ticket -f json) or its PDF"),
+    ):
+        result = CliRunner().invoke(cli, ["verify", str(tmp_path / name), str(RECORDED / "after")])
+        assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
 def test_a_tick_needs_a_name(work):
