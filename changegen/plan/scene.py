@@ -343,7 +343,7 @@ class Scene:
             if item.node != node:
                 continue
             host = self.flag(item, "advertise-address")
-            if not host:
+            if not host or "$" in host:  # OpenShift has the variable of a shell there.
                 addresses = [n.internal_ips for n in self.snapshot.nodes if n.name == node]
                 host = addresses[0][0] if addresses and addresses[0] else ""
             port = self.flag(item, "secure-port") or "6443"

@@ -121,6 +121,12 @@ def test_a_finding_is_sent_to_a_step_that_speaks_of_it(made: Ticket) -> None:
             assert any(word and word in words for word in wanted), (finding.id, step.id, step.title)
 
 
+def test_a_snapshot_of_the_data_is_the_last_thing_before_the_window(made: Ticket) -> None:
+    before = [s.title for s in made.steps if s.phase == "before"]
+    saved = [at for at, title in enumerate(before) if "etcd snapshot" in title or "external etcd" in title]
+    assert saved == list(range(len(before)))[len(before) - len(saved) :]
+
+
 def test_every_blocker_has_a_remedy(made: Ticket) -> None:
     for finding in made.findings:
         if finding.severity == "blocking":

@@ -75,8 +75,9 @@ def _speak(steps: Sequence[StepDraft], findings: Sequence[Finding]) -> None:
             item = by_id[name]
             if speaks_of(step, item):
                 continue
-            about = item.subject.name or item.subject.component
-            step.notes.append(item.message if about in item.message else f"{about}: {item.message}")
+            about = item.subject.name
+            said = item.message if about in item.message else f"{about}: {item.message}"
+            step.notes = [note for note in step.notes if note != item.message] + [said]
 
 
 def speaks_of(step: StepDraft, item: Finding) -> bool:
@@ -90,10 +91,16 @@ def speaks_of(step: StepDraft, item: Finding) -> bool:
     return subject.component in text or any(name and name in text for name in subject.instances)
 
 
+_LAST = ("etcd-snapshot", "etcd-external")
+
+
 def _resolve_blockers(steps: list[StepDraft], findings: Sequence[Finding]) -> None:
     """A step for each blocking finding that no other step mends, so that no blocker is without a remedy."""
     mended = {finding for step in steps for finding in step.findings if step.phase == "before"}
-    position = next((at for at, step in enumerate(steps) if step.phase != "before"), len(steps))
+    # The snapshot of etcd stays the last one before the window.
+    position = next(
+        (at for at, step in enumerate(steps) if step.phase != "before" or step.key in _LAST), len(steps)
+    )
     extra = []
     for item in findings:
         if (

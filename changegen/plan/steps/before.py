@@ -150,7 +150,7 @@ def _etcd_health(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             go_on=go_on,
             stop=tr("A member does not answer, or an alarm (NOSPACE, CORRUPT) is raised."),
             notes=notes,
-            rollback=["back:tools"] if tools else [],
+            rollback=["back:restore"] if tools else [],
         )
     ]
 

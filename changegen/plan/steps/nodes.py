@@ -272,12 +272,17 @@ def _node_go_on(
         text += "; " + tr(
             "its allocatable has {resources} again (give it two minutes)", resources=", ".join(plugins)
         )
-    if bare:
-        text += "; " + tr(
-            "Running, and its claim allocated: {pods}",
-            pods=names(f"{pod.namespace}/{pod.name}" for pod in bare),
-        )
-    return text + "."
+    return text + _again(bare) + "."
+
+
+def _again(bare: Sequence[PodUse]) -> str:
+    """That the Pods without a controller are there again; empty where there are none."""
+    if not bare:
+        return ""
+    shown = names(f"{pod.namespace}/{pod.name}" for pod in bare)
+    if any(pod.uses_devices for pod in bare):
+        return "; " + tr("Running, and its claim allocated: {pods}", pods=shown)
+    return "; " + tr("Running: {pods}", pods=shown)
 
 
 def _of_each(drains: Sequence[Drain]) -> list[str]:
@@ -456,15 +461,7 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
             if drivers
             else ""
         )
-        + (
-            "; "
-            + tr(
-                "Running, and its claim allocated: {pods}",
-                pods=names(f"{pod.namespace}/{pod.name}" for pod in gone),
-            )
-            if gone
-            else ""
-        )
+        + _again(gone)
         + ".",
         stop=tr("The provider reports a failure, or new nodes do not become Ready."),
         checks=[
