@@ -20,6 +20,7 @@ AREAS = {
     "GATE": "Feature gates",
     "KUBEADM": "kubeadm's configuration",
     "EMUL": "Emulated version",
+    "DISTRO": "Releases of the distribution",
     "OPENSHIFT": "OpenShift",
     "FLAG": "Flags and --runtime-config",
     "API": "APIs",
@@ -45,6 +46,7 @@ AREAS = {
     "FEATURE": "Features of dynamic resource allocation",
     "HEALTH": "Device health",
     "PENDING": "Pods that do not start",
+    "ATTR": "Attributes and selectors of devices",
 }
 HEAD = """# Codes of findings
 
