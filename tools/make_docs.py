@@ -47,6 +47,10 @@ AREAS = {
     "HEALTH": "Device health",
     "PENDING": "Pods that do not start",
     "ATTR": "Attributes and selectors of devices",
+    "DRA": "Wanted features of dynamic resource allocation",
+    "RBAC": "Rights of drivers and autoscaler",
+    "EVENT": "Warning events",
+    "TROUBLE": "Troubleshooting",
 }
 HEAD = """# Codes of findings
 
