@@ -207,7 +207,10 @@ def test_the_api_is_turned_on_for_the_rules_and_off_again(old: str | None, versi
         if listed
         else "\n".join(f"    {k}: {v}" for k, v in entries.items())
     )
-    config = document(f"apiServer:\n  extraArgs:\n{args}\ncertificatesDir: /x\nscheduler:\n  extraArgs: []")
+    other = "  extraArgs:\n" + ("  - name: v\n    value: '2'" if listed else "    v: '2'")
+    config = document(
+        f"apiServer:\n  extraArgs:\n{args}\ncertificatesDir: /x\ncontrollerManager:\n{other}\nscheduler:\n{other}"
+    )
     manifest = MANIFEST.replace("    image", f"    - --runtime-config={old}\n    image") if old else MANIFEST
 
     def edited(step: Step, word: str, text: str) -> str:
@@ -221,7 +224,8 @@ def test_the_api_is_turned_on_for_the_rules_and_off_again(old: str | None, versi
     found = {e["name"]: e["value"] for e in extra_args} if listed else extra_args
     wanted = "resource.k8s.io/v1beta2=true" if old is None else f"{old},resource.k8s.io/v1beta2=true"
     assert found == {"feature-gates": "A=true", "runtime-config": wanted}
-    assert inside(served)["scheduler"] == {"extraArgs": []}  # type: ignore[index]
+    for section in ("controllerManager", "scheduler"):
+        assert inside(served)[section] == inside(config)[section]  # type: ignore[index]
     assert edited(off, "configmap kubeadm-config -o yaml", served) == config
     with_flag = edited(on, "manifests/kube-apiserver.yaml", manifest)
     command = yaml.safe_load(with_flag)["spec"]["containers"][0]["command"]
@@ -271,6 +275,19 @@ def test_without_rules_the_gate_goes_where_nothing_serves_its_api() -> None:
     assert "runtime-config=resource" not in text
     assert "'/--feature-gates=DRADeviceTaintRules=true$/d'" in text
     assert "kube-scheduler.yaml" in text
+    value = "  - name: feature-gates\n    value: DRADeviceTaintRules=true"
+    config = document(
+        f"apiServer:\n  extraArgs:\n{value}\ncertificatesDir: /x\ncontrollerManager:\n  extraArgs:\n{value}\n"
+        f"dns: {{}}\nscheduler:\n  extraArgs:\n  - name: v\n    value: '2'\n{value}"
+    )
+    line = next(c.text for c in step.commands if "kubectl replace" in c.text)
+    words = shlex.split(line.split("|")[1])
+    after = inside(subprocess.run(words, input=config, capture_output=True, text=True, check=True).stdout)
+    expected = inside(config)
+    assert isinstance(expected, dict)
+    expected["controllerManager"]["extraArgs"] = None
+    expected["scheduler"]["extraArgs"].pop()
+    assert after == expected
     assert not any(s.title.startswith("Take back") and "v1beta2" in str(s.commands) for s in made.steps)
 
 

@@ -107,6 +107,11 @@ def _old_value(config: ConfigMapFact) -> str | None:
     return None
 
 
+def _within(section: str) -> str:
+    """Address for sed: the lines of one section of the ClusterConfiguration, as far as the next key of its level."""
+    return f"/^    {section}:/,/^    [a-zA-Z]*:/"
+
+
 def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
     """Edits for sed that give the API servers one more entry of runtime-config in kubeadm-config, or take it away.
 
@@ -128,7 +133,7 @@ def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
         return [f"/^        runtime-config: {_sed(entry)}$/d"]
     line = line.replace("/", "\\/")
     if config.component_flags.get("kube-apiserver"):
-        return [f"/^    apiServer:/,/^    [a-z]*:/s/^      extraArgs:$/&\\n{line}/"]
+        return [f"{_within('apiServer')}s/^      extraArgs:$/&\\n{line}/"]
     return [f"s/^    apiServer:.*$/    apiServer:\\n      extraArgs:\\n{line}/"]
 
 
@@ -179,17 +184,33 @@ def _serve(scene: Scene, found: WatchedRules, *, add: bool) -> list[Command]:
     return commands
 
 
+def _gate_out(section: str, value: str) -> list[str]:
+    """Edits for sed that take the gate out of one section's feature-gates; with nothing left the argument goes."""
+    left = without_gates(value, [GATE])
+    if left == value:
+        return []
+    if left:
+        return [f"{_within(section)}s/{_sed(value)}/{_sed(left)}/"]
+    return [
+        f"{_within(section)}{{/- name: feature-gates$/{{N;/value: {_sed(value)}$/d;}}}}",
+        f"{_within(section)}{{/^        feature-gates: {_sed(value)}$/d;}}",
+    ]
+
+
 def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
     """The gate taken out of kubeadm-config and of the manifests of the watchers."""
     commands: list[Command] = []
     config = _kubeadm(scene)
     if config is not None:
         edits = [
-            f"s/{_sed(value)}/{_sed(without_gates(value, [GATE]))}/"
-            for name in ("kube-scheduler", "kube-controller-manager")
+            made
+            for section, name in (
+                ("controllerManager", "kube-controller-manager"),
+                ("scheduler", "kube-scheduler"),
+            )
             if (source := config.component_gates.get(name)) is not None
             for value in source.flag_values
-            if without_gates(value, [GATE]) not in ("", value)
+            for made in _gate_out(section, value)
         ]
         if edits:
             commands += edit(config, edits)
