@@ -6,9 +6,8 @@ the first page before them. The same input gives the same value; no clock is rea
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, cast
 
 import msgspec
@@ -19,9 +18,10 @@ from changegen.i18n import language, tr
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
-from changegen.model.ticket import Change, InputDigest, InstanceRow, Ticket
+from changegen.model.ticket import InputDigest, InstanceRow, Ticket
+from changegen.plan.changes import make_changes
 from changegen.plan.checks import make_checks
-from changegen.plan.draft import CheckDraft, attach, complete, fit, number
+from changegen.plan.draft import attach, complete, fit, number
 from changegen.plan.fields import make_fields
 from changegen.plan.forks import make_forks
 from changegen.plan.monitoring import make_monitoring
@@ -30,6 +30,7 @@ from changegen.plan.scene import Scene
 from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
 from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, ranked, risk_of, title_of
+from changegen.store import digest_of
 from changegen.versions import kubernetes_release, minor_key, minor_of
 from changegen.words import unobserved_reason
 
@@ -120,7 +121,7 @@ def _make(
         data_age=_data_age(data, scene),
         warnings=_warnings(scene, assessment),
         findings=ranked(plan.findings),
-        changes=_changes(scene, checks),
+        changes=make_changes(scene, checks),
         instances=_instances(assessment, scene),
         forecast=assessment.forecast,
         drivers=assessment.drivers,
@@ -190,11 +191,6 @@ def _unobserved(snapshot: Snapshot) -> tuple[str, ...]:
             plain.setdefault(why, []).append(item.what)
     grouped = [tr("{why}: {what}", why=why, what=", ".join(what)) for why, what in plain.items()]
     return (*lines, *grouped)
-
-
-def digest_of(value: object) -> str:
-    """SHA-256 of a value's canonical JSON, the same as that of the file that the store writes."""
-    return hashlib.sha256(msgspec.json.encode(value, order="sorted") + b"\n").hexdigest()
 
 
 def _counts(
@@ -292,77 +288,3 @@ def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
 
 def _before_data(scene: Scene) -> bool:
     return minor_key(minor_of(scene.target) or "0.0") < minor_key(min(scene.data.minors, key=minor_key))
-
-
-def _changes(scene: Scene, checks: Sequence[CheckDraft]) -> tuple[Change, ...]:
-    """What the change will alter: current to target, equal ones together."""
-    if not scene.hops:
-        return ()
-    hop = scene.hops[-1]
-    groups: dict[tuple[str, str, str, str], list[str]] = {}
-
-    def add(area: str, before: str, after: str, subject: str) -> None:
-        if before.removeprefix("v") != after.removeprefix("v"):
-            component = subject.split(" ", 1)[0] if area == "components" else ""
-            groups.setdefault((area, component, before, after), []).append(subject)
-
-    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
-        for item in scene.context.of(name):
-            if not scene.context.stays(item):
-                add(
-                    "components",
-                    item.running_version or item.version,
-                    hop.version,
-                    f"{name} {item.node or item.instance or ''}".strip(),
-                )
-    if hop.etcd:
-        for member in scene.members:
-            add("components", member.version, hop.etcd, f"etcd {member.node}")
-    if any(item.drain for item in scene.hops):
-        for node in scene.pending_nodes:
-            add("components", scene.nodes[node].kubelet_version, hop.version, f"kubelet {node}")
-    moved_images = _moved_images(checks)
-    for subject, before, after in moved_images:
-        add("workloads", before, after, subject)
-    if any(check.key == "check:kube-proxy-running" for check in checks):
-        for item in scene.context.of("kube-proxy"):
-            if item.kind != "workload" and item.node:
-                add(
-                    "components", item.running_version or item.version, hop.version, f"kube-proxy {item.node}"
-                )
-    for config in scene.snapshot.config_maps:
-        if config.kind == "kubeadm" and config.kubernetes_version:
-            add(
-                "config_maps",
-                config.kubernetes_version,
-                hop.version,
-                f"{config.namespace}/{config.name} kubernetesVersion",
-            )
-    return tuple(
-        Change(
-            kind="changed",
-            area=area,
-            path=("version",)
-            if area == "components"
-            else ("images",)
-            if area == "workloads"
-            else ("kubernetes_version",),
-            subjects=tuple(subjects),
-            before=before,
-            after=after,
-            count=len(subjects),
-        )
-        for (area, _, before, after), subjects in groups.items()
-    )
-
-
-def _moved_images(checks: Sequence[CheckDraft]) -> list[tuple[str, str, str]]:
-    """(workload, image today, image at the target) of add-ons and drivers that the plan moves."""
-    found = []
-    for draft in checks:
-        if draft.query is None or draft.query.fact != "workload.image" or draft.compare != "equals":
-            continue
-        if isinstance(draft.before, str) and isinstance(draft.expected, str):
-            args = draft.query.args
-            found.append((f"{args['kind']} {args['namespace']}/{args['name']}", draft.before, draft.expected))
-    return found

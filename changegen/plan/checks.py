@@ -12,7 +12,7 @@ from changegen.facts import FACTS, Reading, Value
 from changegen.facts.reads import reads_as
 from changegen.i18n import tr
 from changegen.model.base import Scalar
-from changegen.model.snapshot import Component, PodUse, Workload
+from changegen.model.snapshot import Component, Driver, PodUse, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
 from changegen.plan.scene import HopPlan, Scene, quoted
@@ -139,9 +139,7 @@ def _component_target(scene: Scene, component: str, hop: HopPlan) -> str:
 
 
 def _kubeadm(checks: _List, hop: HopPlan) -> None:
-    if any(
-        item.kind == "kubeadm" for item in checks.scene.snapshot.config_maps
-    ) and checks.scene.distribution.name in ("kubeadm", "kubespray"):
+    if checks.scene.kubeadm is not None and checks.scene.distribution.name in ("kubeadm", "kubespray"):
         checks.fact("check:kubeadm-version", "kubeadm.version", {}, expected=hop.version)
 
 
@@ -205,7 +203,7 @@ def _gates(checks: _List, findings: Sequence[Finding]) -> None:
         and item.severity == "blocking"
         and item.subject.name
     ]
-    kubeadm = next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
+    kubeadm = scene.kubeadm
     for item in refused:
         gate, component = item.subject.name, item.subject.component
         same = [other.id for other in refused if other.subject.name == gate]
@@ -404,85 +402,71 @@ def _workloads(checks: _List) -> None:
 
 
 def _devices(checks: _List) -> None:
-    scene = checks.scene
-    snapshot = scene.snapshot
+    snapshot = checks.scene.snapshot
     for driver in snapshot.drivers:
-        name = driver.driver
-        moving, image, container = driver_target(scene, driver)
-        if driver.devices or driver.nodes:
-            pools = sum(1 for pool in snapshot.pools if pool.driver == name)
-            checks.fact(
-                f"check:devices:{name}",
-                "dra.device-counts" if _counts(scene, pools) else "dra.devices",
-                {"driver": name},
-                compare="same-as-before",
-                wait=KUBELET_SLICES_WAIT,
-            )
-            checks.fact(
-                f"check:pools:{name}",
-                "dra.pools-incomplete",
-                {"driver": name},
-                expected=(),
-                wait=KUBELET_SLICES_WAIT,
-            )
-        if driver.device_driver_versions and not moving:
-            args: dict[str, Scalar | tuple[str, ...]] = {"driver": name, "attribute": "driverVersion"}
-            checks.fact(
-                f"check:attribute:{name}",
-                "dra.attribute",
-                args,
-                compare="same-as-before",
-                wait=KUBELET_SLICES_WAIT,
-            )
-        if any(device.taints for pool in snapshot.pools if pool.driver == name for device in pool.devices):
-            checks.fact(
-                f"check:device-taints:{name}",
-                "dra.device-taints",
-                {"driver": name},
-                compare="same-as-before",
-                wait=KUBELET_SLICES_WAIT,
-            )
-        workload = driver.workload
-        if workload is None or workload.kind not in ("DaemonSet", "Deployment", "StatefulSet"):
-            continue
-        base = {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name}
-        if moving and image and (container or driver.container):
-            checks.fact(
-                f"check:driver-image:{name}",
-                "workload.image",
-                {**base, "container": container or driver.container},
-                expected=image,
-            )
-        elif driver.container and not moving:
-            checks.fact(
-                f"check:driver-image:{name}",
-                "workload.image",
-                {**base, "container": driver.container},
-                compare="same-as-before",
-            )
-        checks.fact(f"check:driver-ready:{name}", "workload.not-ready", base, expected=0, wait=60)
+        _published(checks, driver)
+        _driver_workload(checks, driver)
     for claim in snapshot.claims:
         if claim.device_status and not claim.extended_resource and not claim.template and not claim.owner:
-            key = f"{claim.namespace}/{claim.name}"
             checks.fact(
-                f"check:status:{key}",
+                f"check:status:{claim.namespace}/{claim.name}",
                 "claim.device-status",
                 {"namespace": claim.namespace, "name": claim.name},
                 compare="filled",
                 wait=120,
             )
     for rule in snapshot.taint_rules:
-        checks.fact(f"check:rule:{rule.name}", "rule.effect", {"name": rule.name}, compare="same-as-before")
+        args = {"name": rule.name}
+        checks.fact(f"check:rule:{rule.name}", "rule.effect", args, compare="same-as-before")
         if rule.effect != "NoExecute":
-            checks.fact(
-                f"check:rule-evicts:{rule.name}",
-                "rule.evicts",
-                {"name": rule.name},
-                expected="False",
-                wait=30,
-            )
+            checks.fact(f"check:rule-evicts:{rule.name}", "rule.evicts", args, expected="False", wait=30)
     if any(pod.uses_devices for pod in snapshot.pods):
         checks.fact("check:unhealthy", "pods.unhealthy-devices", {}, compare="at-most")
+
+
+def _published(checks: _List, driver: Driver) -> None:
+    """What the driver publishes: a starting kubelet takes its node's slices away, so each is waited for."""
+    scene, name = checks.scene, driver.driver
+    pools = [pool for pool in scene.snapshot.pools if pool.driver == name]
+
+    def same(key: str, fact: str, **more: str) -> None:
+        checks.fact(
+            f"check:{key}:{name}",
+            fact,
+            {"driver": name, **more},
+            compare="same-as-before",
+            wait=KUBELET_SLICES_WAIT,
+        )
+
+    if driver.devices or driver.nodes:
+        same("devices", "dra.device-counts" if _counts(scene, len(pools)) else "dra.devices")
+        checks.fact(
+            f"check:pools:{name}",
+            "dra.pools-incomplete",
+            {"driver": name},
+            expected=(),
+            wait=KUBELET_SLICES_WAIT,
+        )
+    if driver.device_driver_versions and not driver_target(scene, driver)[0]:
+        same("attribute", "dra.attribute", attribute="driverVersion")
+    if any(device.taints for pool in pools for device in pool.devices):
+        same("device-taints", "dra.device-taints")
+
+
+def _driver_workload(checks: _List, driver: Driver) -> None:
+    workload, name = driver.workload, driver.driver
+    if workload is None or workload.kind not in ("DaemonSet", "Deployment", "StatefulSet"):
+        return
+    moving, image, container = driver_target(checks.scene, driver)
+    container = container or driver.container
+    base = {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name}
+    key, args = f"check:driver-image:{name}", {**base, "container": container}
+    if moving and image and container:
+        checks.fact(key, "workload.image", args, expected=image)
+    elif driver.container and not moving:
+        args["container"] = driver.container
+        checks.fact(key, "workload.image", args, compare="same-as-before")
+    checks.fact(f"check:driver-ready:{name}", "workload.not-ready", base, expected=0, wait=60)
 
 
 # ------------------------------------------------------------------------------------------------ runtime and the user's own

@@ -7,6 +7,7 @@ each its printed id, in order, and turns keys into ids. A reference to a key tha
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -83,7 +84,6 @@ class BackDraft(msgspec.Struct, kw_only=True):
 
 
 _LETTER = {"before": "P", "control-plane": "I", "nodes": "I", "drivers": "I", "after": "A"}
-_PHASES = ("before", "control-plane", "nodes", "drivers", "after")
 _LEFT = re.compile(r"\{\{[a-z][^{}]*\}\}")
 _SENTENCE = re.compile(r"(?<=[.;。；] )|(?<=[。；])")
 _LAYERS = ("api", "scheduling", "device", "runtime")
@@ -115,104 +115,107 @@ def number(
     Steps keep their order within a phase; hops of several minors keep theirs too: phases repeat inside a hop, so the
     order is that of the list. Texts may name a step by ``{{key}}``: that becomes its id.
     """
-    ids: dict[str, str] = {}
-    counts: dict[str, int] = {}
     ordered_steps = [
         *(s for s in steps if s.phase == "before"),
         *(s for s in steps if s.phase not in ("before", "after")),
         *(s for s in steps if s.phase == "after"),
     ]
-    for step in ordered_steps:
-        letter = _LETTER[step.phase]
-        counts[letter] = counts.get(letter, 0) + 1
-        for key in (step.key, *step.also):
-            ids[key] = f"{letter}-{counts[letter]}"
-    beginning = next((s.key for s in ordered_steps if s.phase == "control-plane"), None)
-    if beginning is not None:
-        ids["cp:first"] = ids[beginning]
     ordered_checks = [check for layer in _LAYERS for check in checks if check.layer == layer]
-    for position, check in enumerate(ordered_checks, start=1):
-        ids[check.key] = f"V-{position}"
-    for position, back in enumerate(backs, start=1):
-        ids[back.key] = f"B-{position}"
-
-    def known(keys: Iterable[str]) -> tuple[str, ...]:
-        return _unique(ids[key] for key in keys if key in ids)
-
-    def named(text: str) -> str:
-        return _named(text, ids)
-
-    made_steps = tuple(
-        Step(
-            id=ids[s.key],
-            phase=s.phase,
-            title=named(s.title),
-            why=named(s.why),
-            commands=_placed(s.commands),
-            nodes=s.nodes,
-            minutes=s.minutes,
-            go_on=named(s.go_on),
-            stop=named(s.stop),
-            checks=known(s.checks),
-            rollback=known([*(b.key for b in backs if {s.key, *s.also} & set(b.needs)), *s.rollback]),
-            findings=_unique(s.findings),
-            notes=tuple(text for note in s.notes if (text := named(note))),
-            no_return=s.no_return,
-            hop=s.hop,
-            partial={ids[key]: part for key, part in s.partial.items() if key in ids and key in s.checks},
-        )
-        for s in ordered_steps
-    )
-    steps_of_check: dict[str, list[str]] = {}
-    for step in ordered_steps:
-        for key in step.checks:
-            steps_of_check.setdefault(key, []).append(ids[step.key])
-    made_checks = tuple(
-        Check(
-            id=ids[c.key],
-            layer=c.layer,
-            title=c.title,
-            command=c.command,
-            query=c.query,
-            before=c.before,
-            before_known=c.before_known,
-            expected=c.expected,
-            compare=c.compare,  # type: ignore[arg-type]
-            manual=c.manual,
-            reads_as=c.reads_as,
-            wait_seconds=c.wait_seconds,
-            steps=_unique(steps_of_check.get(c.key, ())),
-            findings=_unique(c.findings),
-            source=c.source,  # type: ignore[arg-type]
-        )
-        for c in ordered_checks
-    )
-    made_backs = tuple(
-        RollbackStep(
-            id=ids[b.key],
-            order=position,
-            what=named(b.what),
-            to=b.to,
-            commands=_placed(b.commands),
-            verdict=b.verdict,
-            until=named(b.until),
-            why=named(b.why),
-            lost=named(b.lost),
-            minutes=b.minutes,
-            nodes=b.nodes,
-            guard=named(b.guard),
-            go_on=named(b.go_on),
-            stop=named(b.stop),
-            needed_once=_unique(ids[s.key] for s in ordered_steps if {s.key, *s.also} & set(b.needs)),
-        )
-        for position, b in enumerate(backs, start=1)
-    )
+    ids = _ids(ordered_steps, ordered_checks, backs)
     return Numbered(
-        steps=made_steps,
-        checks=made_checks,
-        rollback=made_backs,
+        steps=tuple(_step(step, backs, ids) for step in ordered_steps),
+        checks=tuple(_check(check, ordered_steps, ids) for check in ordered_checks),
+        rollback=tuple(
+            _back(back, position, ordered_steps, ids) for position, back in enumerate(backs, start=1)
+        ),
         findings=_linked(findings, ordered_steps, ordered_checks, ids),
         ids=ids,
+    )
+
+
+def _ids(
+    steps: Sequence[StepDraft], checks: Sequence[CheckDraft], backs: Sequence[BackDraft]
+) -> dict[str, str]:
+    """Return the id of each key; steps are numbered within the letter of their phase."""
+    ids: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for step in steps:
+        letter = _LETTER[step.phase]
+        counts[letter] += 1
+        ids |= dict.fromkeys((step.key, *step.also), f"{letter}-{counts[letter]}")
+    beginning = next((step.key for step in steps if step.phase == "control-plane"), None)
+    if beginning is not None:
+        ids["cp:first"] = ids[beginning]
+    ids |= {check.key: f"V-{position}" for position, check in enumerate(checks, start=1)}
+    ids |= {back.key: f"B-{position}" for position, back in enumerate(backs, start=1)}
+    return ids
+
+
+def _undoes(back: BackDraft, step: StepDraft) -> bool:
+    return not {step.key, *step.also}.isdisjoint(back.needs)
+
+
+def _step(draft: StepDraft, backs: Sequence[BackDraft], ids: Mapping[str, str]) -> Step:
+    ways = [*(back.key for back in backs if _undoes(back, draft)), *draft.rollback]
+    return Step(
+        id=ids[draft.key],
+        phase=draft.phase,
+        title=_named(draft.title, ids),
+        why=_named(draft.why, ids),
+        commands=_placed(draft.commands),
+        nodes=draft.nodes,
+        minutes=draft.minutes,
+        go_on=_named(draft.go_on, ids),
+        stop=_named(draft.stop, ids),
+        checks=_unique(ids[key] for key in draft.checks if key in ids),
+        rollback=_unique(ids[key] for key in ways if key in ids),
+        findings=_unique(draft.findings),
+        notes=tuple(text for note in draft.notes if (text := _named(note, ids))),
+        no_return=draft.no_return,
+        hop=draft.hop,
+        partial={ids[key]: part for key, part in draft.partial.items() if key in ids and key in draft.checks},
+    )
+
+
+def _check(draft: CheckDraft, steps: Sequence[StepDraft], ids: Mapping[str, str]) -> Check:
+    return Check(
+        id=ids[draft.key],
+        layer=draft.layer,
+        title=draft.title,
+        command=draft.command,
+        query=draft.query,
+        before=draft.before,
+        before_known=draft.before_known,
+        expected=draft.expected,
+        compare=draft.compare,  # type: ignore[arg-type]
+        manual=draft.manual,
+        reads_as=draft.reads_as,
+        wait_seconds=draft.wait_seconds,
+        steps=_unique(ids[step.key] for step in steps if draft.key in step.checks),
+        findings=_unique(draft.findings),
+        source=draft.source,  # type: ignore[arg-type]
+    )
+
+
+def _back(
+    draft: BackDraft, position: int, steps: Sequence[StepDraft], ids: Mapping[str, str]
+) -> RollbackStep:
+    return RollbackStep(
+        id=ids[draft.key],
+        order=position,
+        what=_named(draft.what, ids),
+        to=draft.to,
+        commands=_placed(draft.commands),
+        verdict=draft.verdict,
+        until=_named(draft.until, ids),
+        why=_named(draft.why, ids),
+        lost=_named(draft.lost, ids),
+        minutes=draft.minutes,
+        nodes=draft.nodes,
+        guard=_named(draft.guard, ids),
+        go_on=_named(draft.go_on, ids),
+        stop=_named(draft.stop, ids),
+        needed_once=_unique(ids[step.key] for step in steps if _undoes(draft, step)),
     )
 
 

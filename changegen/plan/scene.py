@@ -18,7 +18,7 @@ from changegen.assess.capacity import capacity_rows
 from changegen.assess.context import Context
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
-from changegen.model.snapshot import Component, DisruptionBudget, Node, PodUse, Snapshot
+from changegen.model.snapshot import Component, ConfigMapFact, DisruptionBudget, Node, PodUse, Snapshot
 from changegen.model.ticket import CapacityRow, Command
 from changegen.plan.distribution import Distribution, Template, distribution
 from changegen.versions import compare, is_release, kubernetes_release, minor_key, minor_of, try_version
@@ -454,14 +454,17 @@ class Scene:
         return self.distribution.paths.get("manifests", "")
 
     @cached_property
+    def kubeadm(self) -> ConfigMapFact | None:
+        """ConfigMap kubeadm-config, from which the next run of kubeadm starts; None where it was not read."""
+        return next((item for item in self.snapshot.config_maps if item.kind == "kubeadm"), None)
+
+    @cached_property
     def pki(self) -> str:
         """Folder of the certificates; empty where the distribution has none to back up."""
         if self.profile.layout.pki:
             return self.profile.layout.pki.rstrip("/")
-        for item in self.snapshot.config_maps:
-            if item.kind == "kubeadm" and item.settings.get("certificatesDir"):
-                return str(item.settings["certificatesDir"])
-        return self.distribution.paths.get("pki", "")
+        named = self.kubeadm.settings.get("certificatesDir") if self.kubeadm is not None else None
+        return str(named) if named else self.distribution.paths.get("pki", "")
 
     @cached_property
     def backup(self) -> str:

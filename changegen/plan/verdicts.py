@@ -178,7 +178,7 @@ def min_compat_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
         for fact in item.component_flags.get("kube-apiserver", ()):
             if fact.name == "min-compatibility-version" and fact.values:
                 configured.add(minor_of(fact.values[-1].rpartition("=")[2]))
-    if not any(item.kind == "kubeadm" for item in scene.snapshot.config_maps):
+    if scene.kubeadm is None:
         for component in scene.context.of("kube-apiserver"):
             if component.min_compatibility_version:
                 configured.add(minor_of(component.min_compatibility_version.rpartition("=")[2]))

@@ -61,11 +61,10 @@ def control_plane(scene: Scene, hop: HopPlan) -> list[StepDraft]:
 
 def _apply_needed(scene: Scene, hop: HopPlan) -> bool:
     """Whether the distribution's first-node command must still run: kubeadm-config names its last successful end."""
-    for item in scene.snapshot.config_maps:
-        if item.kind == "kubeadm" and item.kubernetes_version:
-            recorded, wanted = try_version(item.kubernetes_version), try_version(hop.version)
-            return recorded is None or wanted is None or recorded.release != wanted.release
-    return True
+    if scene.kubeadm is None:
+        return True
+    recorded, wanted = try_version(scene.kubeadm.kubernetes_version), try_version(hop.version)
+    return recorded is None or wanted is None or recorded.release != wanted.release
 
 
 def cp_key(hop: HopPlan, node: str) -> str:
@@ -229,15 +228,9 @@ def _rules_note(scene: Scene, hop: HopPlan) -> list[str]:
 
 def _endpoint_note(scene: Scene) -> list[str]:
     """An endpoint of the control plane that is the machine's own address is another one on each machine."""
-    found = next(
-        (
-            str(item.settings["controlPlaneEndpoint"])
-            for item in scene.snapshot.config_maps
-            if item.kind == "kubeadm" and item.settings.get("controlPlaneEndpoint")
-        ),
-        "",
-    )
-    host = found.rsplit(":", 1)[0].strip("[]") if found.count(":") != 1 else found.split(":")[0]
+    settings = scene.kubeadm.settings if scene.kubeadm is not None else {}
+    found = str(settings.get("controlPlaneEndpoint") or "")
+    host = found.rsplit(":", 1)[0].strip("[]") if found.count(":") != 1 else found.partition(":")[0]
     if not (host.startswith("127.") or host in ("localhost", "::1")):
         return []
     return [

@@ -57,7 +57,7 @@ def edit(config: ConfigMapFact, edits: Sequence[str]) -> list[Command]:
 
 def _kubeadm_remedies(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     """Of kubeadm: its own gates, removed flags in extraArgs, and a configuration version that it no longer reads."""
-    config = next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
+    config = scene.kubeadm
     if config is None:
         return []
     steps = []
