@@ -242,17 +242,62 @@ def test_set_fills_fields_of_the_change():
     )
     change = profiles.with_fields(profile, fields).change
     assert (change.owner, change.approvers, change.type) == ("platform", ("ann", "bob", "cab"), "standard")
-    assert (change.window.start, change.window.end) == ("2026-12-05T22:00Z", None)
+    assert (change.window.start, change.window.end) == ("2026-12-05T22:00:00Z", None)
     assert change.links[0].url == "https://example.com/r"
     assert change.fields == {"cmdb_ci": "gpu-a=1"}
 
 
 @pytest.mark.parametrize(
-    ("pair", "said"), [("owner", "field=value"), ("onwer=x", "did you mean owner"), ("=x", "field=value")]
+    ("pair", "said"),
+    [
+        ("owner", "field=value"),
+        ("onwer=x", "did you mean owner"),
+        ("revewer=x", "did you mean reviewer"),
+        ("=x", "field=value"),
+        ("window=x", "did you mean window.start or window.end"),
+        ("window.begin=2027-01-31 22:00", "did you mean window"),
+        ("window.from=x", "did you mean window.start or window.end"),
+        ("start=x", "did you mean window.start or window.end"),
+        ("window.start=yesterday", "window.start=yesterday is no time; write 2027-01-31T22:00:00"),
+        ("window_end=2027-02-30 22:00", "window.end=2027-02-30 22:00 is no time"),
+        ("window.end=2027-02-20", "is no time"),
+    ],
 )
 def test_set_refuses_typos(pair, said):
     with pytest.raises(UsageError, match=said):
         profiles.parse_fields([pair])
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2027-01-31T22:00:00+01:00", "2027-01-31T22:00:00+01:00"),
+        ("2027-01-31T22:00Z", "2027-01-31T22:00:00Z"),
+        ("2027-01-31 22:00", "2027-01-31T22:00:00Z"),
+        ("2027-01-31 22:00 UTC", "2027-01-31T22:00:00Z"),
+        ("", ""),
+    ],
+)
+def test_a_time_of_the_window_is_kept_as_rfc_3339(given, kept):
+    assert profiles.parse_fields([f"window.start={given}"]) == {"window.start": kept}
+
+
+def test_a_window_ends_after_it_starts(tmp_path):
+    given = profiles.parse_fields(["window.start=2027-01-31 22:00", "window.end=2027-01-31T22:30:00+01:00"])
+    with pytest.raises(UsageError, match=r"ends at 2027-01-31T22:30:00\+01:00, which is not after its start"):
+        profiles.with_fields(profiles.profile_for_target("1.37"), given)
+    path = tmp_path / "p.yaml"
+    text = "schema: changegen.profile/v1\nname: p\nchange:\n  window:\n    start: {}\n    end: {}\n"
+    path.write_text(text.format("2027-01-31 22:00", "2027-01-31 21:00"), encoding="utf-8")
+    (issue,) = profiles.lint(str(path))
+    assert (issue.severity, issue.path, "not after" in issue.message) == ("error", "change.window.end", True)
+    path.write_text(text.format("Sunday", "null"), encoding="utf-8")
+    (issue,) = profiles.lint(str(path))
+    assert (issue.severity, issue.path) == ("error", "change.window.start")
+    path.write_text(text.format("2027-01-31 22:00", "null"), encoding="utf-8")
+    start = profiles.load(str(path))
+    with pytest.raises(UsageError, match="not after its start"):
+        profiles.with_fields(start, profiles.parse_fields(["window.end=2027-01-31T20:00Z"]))
 
 
 def test_set_of_a_wrong_type():

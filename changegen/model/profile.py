@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changegen.model.base import Model, Scalar
+from changegen.times import read_time
 
 SCHEMA: Literal["changegen.profile/v1"] = "changegen.profile/v1"
 
@@ -150,10 +151,16 @@ class OwnCheck(Model, frozen=True, kw_only=True):
 
 
 class Window(Model, frozen=True, kw_only=True):
-    """When."""
+    """When: RFC 3339, or ``2027-01-31 22:00``, which is UTC."""
 
     start: str | None = None
     end: str | None = None
+
+    @property
+    def ends_first(self) -> bool:
+        """Whether both ends are times and the end is not after the start."""
+        start, end = read_time(self.start or ""), read_time(self.end or "")
+        return start is not None and end is not None and end <= start
 
 
 class Link(Model, frozen=True, kw_only=True):

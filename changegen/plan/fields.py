@@ -19,8 +19,8 @@ def _given(change: ChangeFields) -> dict[str, str]:
     values = {
         "type": change.type or "",
         "service": change.service or "",
-        "window_start": change.window.start or "",
-        "window_end": change.window.end or "",
+        "window.start": change.window.start or "",
+        "window.end": change.window.end or "",
         "owner": change.owner or "",
         "approvers": ", ".join(change.approvers),
         "risk": change.risk or "",
@@ -43,8 +43,8 @@ def make_fields(profile: Profile, given: Mapping[str, str], *, suggestion: str =
     known: tuple[tuple[str, str, str, bool], ...] = (
         ("owner", tr("Owner"), tr("the team that files it"), True),
         ("reviewer", tr("Second engineer"), owner, True),
-        ("window_start", tr("Window start"), owner, True),
-        ("window_end", tr("Window end"), owner, True),
+        ("window.start", tr("Window start"), owner, True),
+        ("window.end", tr("Window end"), owner, True),
         ("approvers", tr("Approvers"), board, True),
         ("service", tr("Service in the CMDB"), tr("the service's owner"), True),
         ("reason", tr("Business reason"), tr("the requester"), True),
@@ -54,9 +54,7 @@ def make_fields(profile: Profile, given: Mapping[str, str], *, suggestion: str =
         ("links", tr("Links"), owner, False),
     )
     values = _given(profile.change)
-    # The names of --set that profiles know under another path.
-    aliases = {"window.start": "window_start", "window.end": "window_end", "approver": "approvers"}
-    set_values = {aliases.get(name, name): value for name, value in given.items() if value}
+    set_values = {name: value for name, value in given.items() if value}
     fields = []
     for name, label, who, required in known:
         value = set_values.get(name) or values.get(name, "")

@@ -17,8 +17,9 @@ from changegen.plan.scene import Scene
 from changegen.plan.steps.common import driver_target
 from changegen.plan.unread import unread
 from changegen.versions import compare, minor_of, try_version
+from changegen.words import spell
 
-__all__ = ["decide_by", "decision_of", "first_page", "headline_of", "ranked", "risk_of", "spell", "title_of"]
+__all__ = ["decide_by", "decision_of", "first_page", "headline_of", "ranked", "risk_of", "title_of"]
 
 
 _FIRST = ("CG-PDB-", "CG-CAP-001", "CG-WEBHOOK-", "CG-SKEW-", "CG-GATE-", "CG-DRAIN-")
@@ -185,17 +186,6 @@ def risk_of(assessment: Assessment, steps: Sequence[Step], rollback: Sequence[Ro
     if hard or warnings >= 3:
         return "medium"
     return "medium" if warnings and len(steps) > 10 else "low"
-
-
-def spell(minutes: int) -> str:
-    """Minutes as people say them: ``45 min``, ``2 h 20 min``, ``35 h``, ``4 days``; above an hour to five minutes."""
-    if minutes < 60:
-        return tr("{n} min", n=minutes)
-    hours, rest = divmod(5 * round(minutes / 5), 60)
-    if minutes < 600:
-        return tr("{h} h {m} min", h=hours, m=rest) if rest else tr("{h} h", h=hours)
-    hours = round(minutes / 60)
-    return tr("{h} h", h=hours) if hours < 72 else tr("{d} days", d=round(hours / 24))
 
 
 def _duration(scene: Scene, minutes: int, before: int, back: int) -> str:
@@ -522,8 +512,8 @@ def first_page(
     before = sum(step.minutes or 0 for step in steps if step.phase == "before")
     needed = [field for field in fields if field.required and not field.value]
     why = scene.profile.change.reason or ""
-    start = next((f.value for f in fields if f.name == "window_start"), "")
-    end = next((f.value for f in fields if f.name == "window_end"), "")
+    start = next((f.value for f in fields if f.name == "window.start"), "")
+    end = next((f.value for f in fields if f.name == "window.end"), "")
     return {
         "what": _what(scene),
         "why": why or tr("to be filled: business reason"),
@@ -558,7 +548,7 @@ def decide_by(steps: Sequence[Step], fields: Sequence[Field]) -> str:
                 if passed
                 else where
             )
-            start = next((f.value for f in fields if f.name == "window_start"), "")
+            start = next((f.value for f in fields if f.name == "window.start"), "")
             clock = _clock(start, passed)
             return f"{text} ({clock})" if clock else text
         passed += step.minutes or 0

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from changegen.i18n import tr
-from changegen.model.profile import SCHEMA, Profile
+from changegen.model.profile import SCHEMA, Profile, Window
 from changegen.profiles.files import IDENTITIES, File, Issue, Path_, Severity, did_you_mean
+from changegen.times import read_time
 from changegen.versions import InvalidVersion, Version
 
-_RFC3339 = re.compile(r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?$")
 _WISH = re.compile(r"^\s*(?P<op>>=|<=|==|=|>|<|~|\^)?\s*(?P<version>\S+)\s*$")
 
 
@@ -198,12 +198,15 @@ def _odd_days(accepted: Sequence[dict[str, Any]]) -> Odd:
 def _odd_times(window: dict[str, Any]) -> Odd:
     for key in ("start", "end"):
         moment = window.get(key)
-        if moment and not _RFC3339.match(moment):
+        if moment and read_time(moment) is None:
             message = tr(
-                "{found} is no time such as 2027-01-31T22:00:00+01:00; it is printed as it is",
+                "{found} is no time; write 2027-01-31T22:00:00+01:00, or 2027-01-31 22:00 for UTC",
                 found=_said(moment),
             )
-            yield ("change", "window", key), message, "warning"
+            yield ("change", "window", key), message, "error"
+    if Window(start=window.get("start"), end=window.get("end")).ends_first:
+        message = tr("the window ends at {end}, which is not after its start {start}", **window)
+        yield ("change", "window", "end"), message, "error"
 
 
 def _twins(value: dict[str, Any]) -> Odd:

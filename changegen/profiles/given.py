@@ -12,6 +12,7 @@ import msgspec
 from changegen.errors import UsageError
 from changegen.i18n import tr
 from changegen.model.profile import ChangeFields, Link, Profile, Target, Window
+from changegen.times import read_time, rfc3339
 from changegen.versions import InvalidVersion, Version
 
 _OWN_FIELD = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]*$")
@@ -55,13 +56,17 @@ KNOWN_FIELDS = (
     "window.end",
     "links",
 )
+_FIRST_PAGE = ("reviewer", "contact")
+"""Fields that every ticket has too, and that no profile has a place of its own for."""
 
 
 def parse_fields(pairs: Iterable[str]) -> dict[str, str]:
     """Return ``--set`` pairs by field; a field given twice is the last one, but approvers and links add up.
 
+    A time of the window is RFC 3339, or ``2027-01-31 22:00``, which is UTC; it is returned as RFC 3339.
+
     Raises:
-        UsageError: A pair has no ``=``, or its name is close to a known field without being one.
+        UsageError: A pair has no ``=``, its name is close to a known field without being one, or a time is none.
     """
     fields: dict[str, str] = {}
     for pair in pairs:
@@ -74,26 +79,55 @@ def parse_fields(pairs: Iterable[str]) -> dict[str, str]:
         if not equals or not _OWN_FIELD.match(name):
             raise UsageError(tr("--set {pair}: write field=value", pair=pair))
         if name not in KNOWN_FIELDS and own == name:
-            near = get_close_matches(name, KNOWN_FIELDS, n=1, cutoff=0.8)
+            near = _near(name)
             if near:
                 raise UsageError(
                     tr(
                         "--set {name}: did you mean {near}? A field of your own of that name is fields.{name}",
                         name=name,
-                        near=near[0],
+                        near=near,
                     )
                 )
+        if name in _WINDOW and value.strip():
+            value = _time(name, value)
         if name in {"approvers", "links"} and name in fields:
             value = f"{fields[name]},{value}"
         fields[name if name in KNOWN_FIELDS else own] = value
     return fields
 
 
+_WINDOW = ("window.start", "window.end")
+_OF_WINDOW = re.compile(r"(window|start|end)([._-].*)?$", re.IGNORECASE)
+
+
+def _near(name: str) -> str:
+    """Return the known field that a name is close to, or both ends of the window for a part of it."""
+    if name in _FIRST_PAGE:
+        return ""
+    near = get_close_matches(name, (*KNOWN_FIELDS, *_FIRST_PAGE), n=1, cutoff=0.8)
+    if near:
+        return near[0]
+    return tr("{first} or {second}", first=_WINDOW[0], second=_WINDOW[1]) if _OF_WINDOW.match(name) else ""
+
+
+def _time(name: str, value: str) -> str:
+    moment = read_time(value)
+    if moment is None:
+        raise UsageError(
+            tr(
+                "--set {name}={value} is no time; write 2027-01-31T22:00:00+01:00, or 2027-01-31 22:00 for UTC",
+                name=name,
+                value=value,
+            )
+        )
+    return rfc3339(moment)
+
+
 def with_fields(profile: Profile, fields: Mapping[str, str]) -> Profile:
     """Return the profile with fields of the change filled from ``--set``; an empty value opens a field again.
 
     Raises:
-        UsageError: ``type`` is none of the three.
+        UsageError: ``type`` is none of the three, or the window ends before it starts.
     """
     if not fields:
         return profile
@@ -120,8 +154,16 @@ def with_fields(profile: Profile, fields: Mapping[str, str]) -> Profile:
         else:
             own[name] = value
     if window:
-        merged = {**msgspec.structs.asdict(change.window), **window}
-        updates["window"] = Window(**merged)
+        merged = Window(**{**msgspec.structs.asdict(change.window), **window})
+        if merged.ends_first:
+            raise UsageError(
+                tr(
+                    "--set window: it ends at {end}, which is not after its start {start}",
+                    start=merged.start,
+                    end=merged.end,
+                )
+            )
+        updates["window"] = merged
     filled: ChangeFields = msgspec.structs.replace(change, fields=own, **updates)
     return msgspec.structs.replace(profile, change=filled)
 

@@ -29,7 +29,7 @@ from changegen.model.ticket import (
     Ticket,
 )
 from changegen.render import escape as esc
-from changegen.words import unobserved_reason
+from changegen.words import spell, unobserved_reason
 
 LAYERS = ("api", "scheduling", "device", "runtime")
 PHASES = ("before", "control-plane", "nodes", "drivers", "after")
@@ -415,7 +415,7 @@ FACTS = (
     "not_known",
 )
 """First-page facts in the order that an approver asks; others follow, what is to be filled has its own row."""
-_IN_FACTS = frozenset({"reason", "window_start", "window_end"})
+_IN_FACTS = frozenset({"reason", "window.start", "window.end"})
 """Fields whose value is among the first-page facts: why and when."""
 
 
@@ -569,7 +569,6 @@ def context(ticket: Ticket) -> dict[str, object]:
         "open_fields": [f for f in ticket.fields if f.required and not f.value],
         "filled_fields": [f for f in ticket.fields if f.value and f.name not in _IN_FACTS],
         "minutes": sum(s.minutes or 0 for s in ticket.steps),
-        "rollback_minutes": sum(r.minutes or 0 for r in ticket.rollback),
         "review": review(ticket),
         "no_return": next((s for s in ticket.steps if s.no_return), None),
         **WORDS,
@@ -674,6 +673,7 @@ def results_context(results: Results) -> dict[str, object]:
 
 
 WORDS: dict[str, object] = {
+    "spell": spell,
     "severity_word": severity_word,
     "severity_mark": severity_mark,
     "verdict_word": verdict_word,

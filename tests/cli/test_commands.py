@@ -131,7 +131,11 @@ def test_ticket_fields(run, snapshots, tmp_path):
     assert not (tmp_path / "t.json").exists()
     names = re.search(r"fields are open: (.*?);", refused.stderr)
     assert names is not None
-    sets = [part for name in names[1].split(", ") for part in ("--set", f"{name}=someone")]
+    values = {"window.start": "2027-01-31 22:00", "window.end": "2027-02-01 02:00"}
+    sets = [
+        part for name in names[1].split(", ") for part in ("--set", f"{name}={values.get(name, 'someone')}")
+    ]
+    assert set(values) < set(names[1].split(", "))
     run(*arguments, *sets)
     fields = {f["name"]: f for f in json.loads((tmp_path / "t.json").read_bytes())["fields"]}
     assert (fields["owner"]["value"], fields["owner"]["source"]) == ("someone", "set")

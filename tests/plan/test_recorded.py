@@ -386,7 +386,7 @@ def test_a_driver_that_the_profile_moves_gets_a_step_after_the_cluster_and_goes_
 
 def test_fields_for_people_are_open_until_someone_fills_them() -> None:
     open_ = {f.name for f in ticket().fields if f.required and not f.value}
-    assert {"owner", "window_start", "window_end", "approvers", "service", "reason", "risk"} <= open_
+    assert {"owner", "window.start", "window.end", "approvers", "service", "reason", "risk"} <= open_
     filled = plan(
         recorded("before"),
         dra_profile(),
@@ -394,7 +394,7 @@ def test_fields_for_people_are_open_until_someone_fills_them() -> None:
     )
     by = {f.name: f for f in filled.fields}
     assert (by["owner"].value, by["owner"].source) == ("team-a", "set")
-    assert by["window_start"].value == "2026-12-05T22:00:00Z"
+    assert by["window.start"].value == "2026-12-05T22:00:00Z"
     assert by["cost_centre"].value == "42"
     assert by["risk"].value == ""
     assert "(2026-12-05T22:30+00:00)" in filled.rollback_decide_by

@@ -185,13 +185,15 @@ def test_a_field_that_is_cut_still_names_every_step_check_and_way_back():
 def test_a_form_gives_the_window_that_people_set():
     t = sample.ticket(
         fields=(
-            Field(name="window_start", label="Window start", value="2027-01-31T22:00:00Z"),
-            Field(name="window_end", label="Window end", value="2027-02-01T02:00:00Z"),
+            Field(name="window.start", label="Window start", value="2027-01-31T23:00:00+01:00"),
+            Field(name="window.end", label="Window end", value="2027-02-01T02:00:00Z"),
             Field(name="approvers", label="Approvers", value="somebody"),
         )
     )
     filled = forms.values(t, forms.load("servicenow"))
-    assert (filled["start_date"], filled["end_date"]) == ("2027-01-31T22:00:00Z", "2027-02-01T02:00:00Z")
+    assert (filled["start_date"], filled["end_date"]) == ("2027-01-31 22:00:00", "2027-02-01 02:00:00")
+    assert "== Planned start date (UTC) ==\n2027-01-31 22:00:00" in forms.as_text(t, "servicenow").decode()
+    assert forms.utc("next Sunday") == "next Sunday"
     assert "somebody" not in " ".join(filled.values())
 
 
