@@ -60,7 +60,7 @@ def make_monitoring(scene: Scene) -> tuple[MonitorRow, ...]:
                 signal=tr("Devices published"),
                 query="kubectl get resourceslices.resource.k8s.io -o jsonpath='{.items[*].spec.devices[*].name}' | wc -w",
                 baseline=str(total),
-                stop_when=tr("below the baseline five minutes after a kubelet's start"),
+                stop_when=tr("below the baseline two minutes after a kubelet's start"),
             ),
             MonitorRow(
                 signal=tr("Devices that cannot be prepared"),

@@ -284,6 +284,8 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
             if found is not None and found.serve and concerned
             else tr("Serve {version} on every API server", version=found.version)
             if found is not None and found.serve
+            else tr("Take {gates} out of the components' own configuration", gates=GATE)
+            if found is not None and not concerned
             else tr("Settle the drift between configuration, manifests and processes"),
             why=tr("After the change it would be taken for its effect, and the way back brings it again."),
             commands=commands,
