@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from changegen import __version__
 from changegen.errors import InputError, OutputError
 from changegen.i18n import tr
 
@@ -68,14 +69,15 @@ def decode_record(data: bytes, typ: type[T], *, schema: str, place: str) -> T:
     """Decode a record of changegen's own (snapshot, ticket, …) that must have the given ``schema``.
 
     Raises:
-        InputError: it is cut off, no JSON, of another schema, or has a field that the schema does not allow.
+        InputError: it is cut off, no JSON, of another schema, or has a field that the schema does not allow. A record
+            of the right schema that does not fit comes from another version of changegen: both are named.
     """
     what = _what(schema)
     again = tr("write the {what} again", what=what)
     if not data.strip():
         raise InputError(tr("the file is empty"), where=place, hint=again)
     try:
-        found = msgspec.json.decode(data, type=_Marked).schema
+        marked = msgspec.json.decode(data, type=_Marked)
     except msgspec.ValidationError:
         raise InputError(tr("it is no changegen {what}", what=what), where=place) from None
     except RecursionError:
@@ -90,14 +92,15 @@ def decode_record(data: bytes, typ: type[T], *, schema: str, place: str) -> T:
         raise InputError(
             tr("it is not valid JSON: {problem}", problem=problem), where=place, hint=again
         ) from None
-    if found != schema:
-        raise InputError(_other_schema(found, schema), where=place)
+    if marked.schema != schema:
+        raise InputError(_other_schema(marked.schema, schema), where=place)
     try:
         return msgspec.json.decode(data, type=typ)
     except msgspec.ValidationError as error:
         raise InputError(
             tr("it does not fit the schema {schema}: {problem}", schema=schema, problem=str(error)),
             where=place,
+            hint=_by_another(what, marked.tool_version),
         ) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
@@ -127,11 +130,30 @@ def read_snapshot(path: str | os.PathLike[str]) -> tuple[Snapshot, str]:
 
 class _Marked(msgspec.Struct):
     schema: str = ""
+    tool_version: Any = ""
 
 
 def _what(schema: str) -> str:
     """Return the word for a schema: ``snapshot`` of ``changegen.snapshot/v1``."""
     return schema.removeprefix("changegen.").partition("/")[0]
+
+
+def _by_another(what: str, version: object) -> str:
+    """What to do with a record that does not fit: it was edited, or written by another version or build of changegen."""
+    if not isinstance(version, str) or not version:
+        return tr("write the {what} again", what=what)
+    if version == __version__:
+        return tr(
+            "it says that changegen {version} wrote it, which is this version: the file was edited, or another build wrote it; write the {what} again, or use the build that wrote it",
+            version=version,
+            what=what,
+        )
+    return tr(
+        "changegen {version} wrote it and this is {mine}: write the {what} again with this one, or use {version}",
+        version=version,
+        mine=__version__,
+        what=what,
+    )
 
 
 def _other_schema(found: str, wanted: str) -> str:

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changegen import store
+from changegen import __version__, store
 from changegen.errors import InputError, OutputError
 from changegen.model.snapshot import Cluster, Snapshot, Source
+from changegen.model.ticket import SCHEMA, Ticket
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -85,6 +86,30 @@ def test_a_broken_snapshot_says_what_is_wrong_and_where(tmp_path: Path, data: by
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        (
+            "0.0.9",
+            f"changegen 0.0.9 wrote it and this is {__version__}: write the ticket again with this one, or use 0.0.9",
+        ),
+        (
+            __version__,
+            f"changegen {__version__} wrote it, which is this version: the file was edited, or another build",
+        ),
+        ("", "write the ticket again"),
+        (7, "write the ticket again"),
+    ],
+)
+def test_a_record_that_does_not_fit_says_which_version_wrote_it_and_what_to_do(
+    version: object, says: str
+) -> None:
+    value = {"schema": SCHEMA, "tool_version": version, "strange": 1}
+    with pytest.raises(InputError) as caught:
+        store.decode_record(store.canonical(value), Ticket, schema=SCHEMA, place="t.json")
+    assert str(caught.value.hint).startswith("it says that " * (version == __version__) + says)
 
 
 def test_what_is_no_file_is_an_input_error(tmp_path: Path) -> None:
