@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "upgrade-1.37"
+TOOL = [sys.executable, "-m", "changegen"]
 
 
 def run(command: list[str]) -> float:
@@ -40,62 +41,42 @@ def pair(command: list[str], yardstick: list[str], runs: int) -> tuple[float, fl
     )
 
 
+def prepared(folder: Path, nodes: int) -> tuple[Path, Path, Path]:
+    """Return the capture of a synthetic cluster of that size, its snapshot, and one of it a little later."""
+    capture, before, after = folder / "big", folder / "big.json", folder / "later.json"
+    make = [sys.executable, str(ROOT / "tools" / "make_cluster.py"), "--nodes", str(nodes)]
+    for more, snapshot in (([], before), (["--later"], after)):
+        subprocess.run([*make, *more, str(capture)], check=True)
+        run([*TOOL, "snapshot", str(capture), "-o", str(snapshot)])
+    return capture, before, after
+
+
+def commands(folder: Path, nodes: int) -> list[tuple[str, list[str], str]]:
+    """Return what is measured: name, command, what is wanted of its ratio."""
+    before, after = str(EXAMPLE / "before"), str(EXAMPLE / "after")
+    capture, big, later = map(str, prepared(folder, nodes))
+    ticket = [*TOOL, "ticket", before, "--profile", "kubernetes-1.37-dra"]
+    out = str(folder / "out")
+    return [
+        ("--help", [*TOOL, "--help"], "below 1.8"),
+        ("ticket, Markdown", [*ticket, "-o", f"{out}.md"], ""),
+        ("ticket, PDF", [*ticket, "-o", f"{out}.pdf"], ""),
+        ("diff of the upgrade", [*TOOL, "diff", before, after], ""),
+        (f"snapshot, {nodes} nodes", [*TOOL, "snapshot", capture, "-o", f"{out}.json"], ""),
+        (f"diff, {nodes} nodes", [*TOOL, "diff", big, later], ""),
+        (f"ticket, {nodes} nodes", [*TOOL, "ticket", big, "--to", "1.37.2", "-o", f"{out}.md"], ""),
+    ]
+
+
 def main() -> None:
     """Print a table: command, seconds, yardstick, ratio, and what is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--nodes", type=int, default=5000, help="size of the synthetic cluster")
     args = parser.parse_args()
-    python = sys.executable
-    tool = [python, "-m", "changegen"]
-    click = [python, "-c", "import click"]
+    click = [sys.executable, "-c", "import click"]
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        before, after = EXAMPLE / "before", EXAMPLE / "after"
-        big = out / "big"
-        subprocess.run(
-            [python, str(ROOT / "tools" / "make_cluster.py"), "--nodes", str(args.nodes), str(big)],
-            check=True,
-        )
-        snapshot, later = out / "big.json", out / "later.json"
-        run([*tool, "snapshot", str(big), "-o", str(snapshot)])
-        subprocess.run(
-            [
-                python,
-                str(ROOT / "tools" / "make_cluster.py"),
-                "--nodes",
-                str(args.nodes),
-                "--later",
-                str(big),
-            ],
-            check=True,
-        )
-        run([*tool, "snapshot", str(big), "-o", str(later)])
-        rows = [
-            ("--help", [*tool, "--help"], "below 1.8"),
-            (
-                "ticket, Markdown",
-                [*tool, "ticket", str(before), "--profile", "kubernetes-1.37-dra", "-o", str(out / "t.md")],
-                "",
-            ),
-            (
-                "ticket, PDF",
-                [*tool, "ticket", str(before), "--profile", "kubernetes-1.37-dra", "-o", str(out / "t.pdf")],
-                "",
-            ),
-            ("diff of the upgrade", [*tool, "diff", str(before), str(after)], ""),
-            (
-                f"snapshot, {args.nodes} nodes",
-                [*tool, "snapshot", str(big), "-o", str(out / "again.json")],
-                "",
-            ),
-            (f"diff, {args.nodes} nodes", [*tool, "diff", str(snapshot), str(later)], ""),
-            (
-                f"ticket, {args.nodes} nodes",
-                [*tool, "ticket", str(snapshot), "--to", "1.37.2", "-o", str(out / "b.md")],
-                "",
-            ),
-        ]
+        rows = commands(Path(folder), args.nodes)
         print(f"python {sys.version.split()[0]}, {os.cpu_count()} processors, median of {args.runs} runs")
         print(f"{'command':28} {'seconds':>8} {'import click':>13} {'ratio':>7}  wanted")
         for name, command, wanted in rows:
