@@ -40,3 +40,14 @@ def pods(n: int) -> str:
 def nodes(n: int) -> str:
     """Return a number of nodes."""
     return trn("{n} node", "{n} nodes", n=n)
+
+
+def spell(minutes: int) -> str:
+    """Minutes as people say them: ``45 min``, ``2 h 20 min``, ``35 h``, ``4 days``; above an hour to five minutes."""
+    if minutes < 60:
+        return tr("{n} min", n=minutes)
+    hours, rest = divmod(5 * round(minutes / 5), 60)
+    if minutes < 600:
+        return tr("{h} h {m} min", h=hours, m=rest) if rest else tr("{h} h", h=hours)
+    hours = round(minutes / 60)
+    return tr("{h} h", h=hours) if hours < 72 else tr("{d} days", d=round(hours / 24))

@@ -94,9 +94,8 @@ TICKET_NAMES = {
     "accepted_findings": ("list of Finding", "findings that the profile accepts"),
     "open_fields": ("list of Field", "fields for people that are required and empty"),
     "minutes": ("int", "minutes of all steps"),
-    "rollback_minutes": ("int", "minutes of all steps back"),
     "review": ("list of pairs", "what a reviewer ticks: text; true, false, or none where people judge"),
-    "no_return": ("Step or none", "the step at whose end the point of no simple return is"),
+    "no_return": ("Step or none", "the step after whose start there is no simple way back"),
     "list_cap": ("int", "rows of one table"),
 }
 RESULT_NAMES = {

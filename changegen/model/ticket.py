@@ -147,7 +147,7 @@ class Step(Model, frozen=True, kw_only=True):
     findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     no_return: bool = False
-    """The point of no (simple) return is at the end of this step."""
+    """Once this step has started there is no simple way back: decide before it."""
     hop: str = ""
     """``1.36 -> 1.37`` when several minors are in one ticket."""
     partial: dict[str, tuple[str, ...]] = {}

@@ -205,7 +205,7 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
     parts: list[Markup] = []
     shades = {"control-plane": "#1f4e79", "nodes": "#5b87b2", "drivers": "#9db8d2", "after": "#d5e0eb"}
     x = 10.0
-    marks: list[tuple[float, float, str]] = []
+    marks: list[tuple[float, str]] = []
     told = []
     run_phase, run_start = timed[0].phase, x
     labels: list[tuple[float, float, str]] = []
@@ -234,7 +234,7 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
                     )
                 )
         if step.no_return:
-            marks.append((x, x + width, step.id))
+            marks.append((x, step.id))
         x += width
         told.append(f"{step.id} {step.minutes or 0} min")
     labels.append((run_start, x, run_phase))
@@ -249,19 +249,19 @@ def timeline(steps: Sequence[Step], title_of: dict[str, str]) -> Markup | None:
                 fill=SOFT,
             )
         )
-    for start, end, name in marks:
+    for at, name in marks:
         parts.append(
-            Markup('<path d="M{} 28 l-5 -8 h10 z" fill="{}"/>').format(round(start, 1), STOP)
+            Markup('<path d="M{} 28 l-5 -8 h10 z" fill="{}"/>').format(round(at, 1), STOP)
             + Markup(
-                '<line x1="{x}" y1="20" x2="{x}" y2="58" stroke="{c}" stroke-width="2.4" stroke-dasharray="4 2"/>'
-            ).format(x=round(end, 1), c=STOP)
+                '<line x1="{x}" y1="28" x2="{x}" y2="58" stroke="{c}" stroke-width="2.4" stroke-dasharray="4 2"/>'
+            ).format(x=round(at, 1), c=STOP)
         )
-        late = end > WIDTH * 0.6
+        late = at > WIDTH * 0.5
         parts.append(
             _text(
-                end if late else start - 5,
+                at + 5 if late else at - 5,
                 14,
-                tr("▼ decide before {step}; at its end the point of no simple return", step=name),
+                tr("point of no simple return: decide before {step} starts", step=name),
                 anchor="end" if late else "start",
                 size=10,
                 fill=STOP,

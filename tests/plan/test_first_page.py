@@ -10,7 +10,8 @@ import pytest
 from changegen.model.snapshot import DisruptionBudget, Snapshot
 from changegen.model.ticket import Ticket
 from changegen.plan.draft import StepDraft, number
-from changegen.plan.summary import ranked, spell
+from changegen.plan.summary import ranked
+from changegen.words import spell
 from tests.plan.build import dra_profile, plan, recorded, ticket, to
 from tests.plan.test_laws import of_fixture
 from tests.plan.test_shapes import older, with_workers
