@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["as_markdown", "as_text", "command"]
 
 FORMATS = ("text", "json", "markdown")
+_SHOWN = 8
+"""Members of a list that are shown."""
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _TITLES = {
     "cluster": "Cluster",
     "components": "Components",
+    "gates": "Feature gates",
     "processes": "What processes say of themselves",
     "config_maps": "ConfigMaps",
     "nodes": "Nodes",
@@ -129,19 +132,21 @@ def _with_target(
     before: str, cluster: ClusterOptions, profile: str | None, to: str | None, data: Path | None
 ) -> tuple[Comparison, tuple[Any, ...]]:
     """Return what a target would change, in the same form as a comparison of two readings."""
+    from changegen.compare.target import with_gates
     from changegen.model.ticket import Comparison
     from changegen.plan import make_ticket
     from changegen.store import digest_of
 
     wanted = load_profile(profile, to)
     snapshot = read_snapshot((before,), cluster)
-    ticket = make_ticket(snapshot, wanted, load_data(data))
+    changes, blind = with_gates(make_ticket(snapshot, wanted, load_data(data)))
     return Comparison(
         before=snapshot.source.description,
         after=f"target {wanted.title or wanted.name}" if wanted else "",
         before_digest=digest_of(snapshot),
         after_digest=digest_of(wanted),
-        changes=ticket.changes,
+        changes=changes,
+        not_comparable=blind,
     ), (snapshot,)
 
 
@@ -158,7 +163,7 @@ def _value(value: Any) -> str:
             return _by_value(value)
         return capped([f"{k}={_value(v)}" for k, v in value.items()], 12)
     if isinstance(value, tuple | list):
-        return capped([_value(v) for v in value], 8) if value else "(empty)"
+        return capped([_value(v) for v in value], _SHOWN) if value else "(empty)"
     return str(value) if value != "" else '""'
 
 
@@ -174,6 +179,21 @@ def _moved(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Return ``false -> true: A, B``."""
     keys = [*before, *(k for k in after if k not in before)]
     return _by_value({k: f"{_value(before.get(k))} -> {_value(after.get(k))}" for k in keys})
+
+
+def _told_apart(before: Any, after: Any) -> tuple[str, str]:
+    """Return both values; of long lists that share members only what the other side has not, so that they differ to the eye."""
+    if (
+        isinstance(before, tuple | list)
+        and isinstance(after, tuple | list)
+        and max(len(before), len(after)) > _SHOWN
+        and (same := [item for item in before if item in after])
+        and (len(same) < len(before) or len(same) < len(after))
+    ):
+        sides = ([item for item in side if item not in same] for side in (before, after))
+        first, second = (", ".join(map(_value, side)) or "(nothing more)" for side in sides)
+        return f"{first} beside {len(same)} in both", second
+    return _value(before), _value(after)
 
 
 def _names(subjects: Sequence[str], limit: int = 8) -> str:
@@ -192,7 +212,8 @@ def _groups(changes: Sequence[Change]) -> Iterator[tuple[str, list[tuple[str, li
     first = {"version", "server_version", "kubelet_version"}
     for change in sorted(changes, key=lambda c: not (c.path and c.path[-1] in first)):
         areas.setdefault(change.area, {}).setdefault(_names(change.subjects), []).append(change)
-    for area in sorted(areas, key=list(_TITLES).index):
+    order = {area: number for number, area in enumerate(_TITLES)}
+    for area in sorted(areas, key=lambda area: (order.get(area, len(order)), area)):
         yield area, list(areas[area].items())
 
 
@@ -207,7 +228,7 @@ def _told(change: Change) -> tuple[str, str]:
     elif isinstance(change.before, dict) and isinstance(change.after, dict):
         what = _moved(change.before, change.after)
     else:
-        what = f"{_value(change.before)} -> {_value(change.after)}"
+        what = " -> ".join(_told_apart(change.before, change.after))
     return field, what + note
 
 
@@ -234,11 +255,15 @@ def _missing(found: Comparison) -> Iterator[tuple[str, list[str]]]:
             yield head, lines
 
 
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def as_text(found: Comparison, *, colours: bool = False) -> str:
     """Return a comparison for people."""
     paint: Callable[..., str] = colour if colours else lambda text, **_: text
     tint = {"+": "green", "-": "red", "~": "yellow"}
-    lines = [f"before  {plain(found.before)}", f"after   {plain(found.after)}", ""]
+    lines = [f"from  {plain(found.before)}", f"to    {plain(found.after)}", ""]
     if not found.changes:
         lines += ["no change", ""]
     for area, groups in _groups(found.changes):
@@ -260,7 +285,9 @@ def as_text(found: Comparison, *, colours: bool = False) -> str:
             lines += [f"    ? {plain(row)}" for row in rows]
         lines.append("")
     total = sum(change.count for change in found.changes)
-    lines.append(f"{len(found.changes)} changes of {total} fields" if found.changes else "0 changes")
+    lines.append(
+        f"{_counted(len(found.changes), 'change')} of {_counted(total, 'field')}" if total else "0 changes"
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -268,7 +295,7 @@ def as_markdown(found: Comparison) -> str:
     """Return a comparison for a ticket; everything from the cluster is escaped."""
     from changegen.render.escape import markdown, markdown_code
 
-    lines = [f"**Before:** {markdown(found.before)}  ", f"**After:** {markdown(found.after)}", ""]
+    lines = [f"**From:** {markdown(found.before)}  ", f"**To:** {markdown(found.after)}", ""]
     if not found.changes:
         lines += ["No change.", ""]
     for area, groups in _groups(found.changes):
@@ -280,13 +307,13 @@ def as_markdown(found: Comparison) -> str:
         ]
         for subjects, changes in groups:
             for change in changes:
-                after, whole = _value(change.after), False
+                (value, after), whole = _told_apart(change.before, change.after), False
                 if isinstance(change.before, dict) and isinstance(change.after, dict):
                     after, whole = _moved(change.before, change.after), True
                 cells = [
                     markdown(subjects) + (f" ({change.count})" if change.count > 3 else ""),
                     markdown_code(" ".join(change.path)) if change.path else "",
-                    "" if whole or change.kind == "added" else markdown_code(_value(change.before)),
+                    "" if whole or change.kind == "added" else markdown_code(value),
                     "gone" if change.kind == "removed" else markdown_code(after),
                     markdown(change.note),
                 ]

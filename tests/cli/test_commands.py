@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from changegen.cli.diff import as_markdown, as_text
+from changegen.model.ticket import Change, Comparison
+
+from .conftest import RECORDED
 from .test_root import kubeconfig, written
 
 # -------------------------------------------------------------------------------------------------------------- diff
@@ -96,6 +100,65 @@ def test_diff_of_two_clusters_is_refused(run, snapshots, tmp_path):
     path = written(tmp_path, "other.json", json.dumps(other))
     assert "these are two clusters" in run("diff", snapshots[0], path, code=2).stderr
     run("diff", snapshots[0], path, "--other-cluster")
+
+
+def test_diff_with_a_target_compares_gates_and_what_the_profile_wants_of_them(run, snapshots, tmp_path):
+    profile = written(
+        tmp_path,
+        "p.yaml",
+        """schema: changegen.profile/v1
+name: p
+target: {kubernetes: 1.37.2}
+feature_gates:
+  stages: {alpha: forbidden, beta: named}
+  gates:
+  - {name: DRADeviceTaintRules, value: false}
+  - {name: DRAResourceClaimDeviceStatus, value: null}
+""",
+    )
+    shown = json.loads(run("diff", snapshots[0], "--profile", profile, "-f", "json").stdout)
+    gates = {
+        (c["path"][0], c["before"], c["after"]): c["subjects"]
+        for c in shown["changes"]
+        if c["area"] == "gates"
+    }
+    servers = [f"kube-apiserver cp-{n}" for n in (1, 2, 3)]
+    assert gates["SidecarContainers", "true (set)", "does not start"] == servers
+    assert gates["HPAScaleToZero", "false (default)", "true (default)"]
+    assert gates["DRADeviceTaintRules", "false (default)", "true (default)"] == ["kube-scheduler cp-3"]
+    wanted = gates["DRADeviceTaintRules", "true at the target", "false (wanted)"]
+    assert {"kube-scheduler cp-3", *servers} < set(wanted)
+    assert "kubelet gpu-1" in gates["DRAResourceClaimDeviceStatus", "set", "not set (wanted)"]
+    assert "kube-proxy gpu-1" in gates["NFTablesNetlink", "no such gate", "true (default)"]
+    text = run("diff", snapshots[0], "--profile", profile).stdout
+    assert "\nFeature gates\n  kube-apiserver cp-1, cp-2, cp-3\n" in text
+
+
+def test_gates_that_cannot_be_seen_are_not_comparable_with_a_target(run):
+    capture = RECORDED.parent / "fixtures" / "eks"
+    shown = json.loads(run("diff", capture, "--to", "1.37.2", "-f", "json").stdout)
+    assert "kube-apiserver" in {row["what"] for row in shown["not_comparable"] if row["area"] == "gates"}
+    assert not [c for c in shown["changes"] if c["area"] == "gates"]
+
+
+def test_every_area_has_a_title():
+    from changegen.cli.diff import _TITLES
+    from changegen.compare import AREAS
+    from changegen.compare.target import GATES
+
+    assert {*AREAS, GATES} <= set(_TITLES)
+
+
+def test_long_lists_that_differ_are_told_by_what_differs():
+    many = tuple(f"verb-{n}" for n in range(20))
+    change = Change(
+        kind="changed", area="apis", path=("verbs",), subjects=("v1",), before=many, after=(*many[:-1], "new")
+    )
+    found = Comparison(before="x", after="y", before_digest="", after_digest="", changes=(change,))
+    assert "verb-19 beside 19 in both -> new" in as_text(found)
+    assert "| `verb-19 beside 19 in both` | `new` |" in as_markdown(found)
+    assert as_text(found).startswith("from  x\nto    y\n")
+    assert as_text(found).endswith("1 change of 1 field\n")
 
 
 def test_diff_with_a_target(run, snapshots):
