@@ -215,7 +215,7 @@ def test_what_was_only_for_the_change_is_taken_back_afterwards() -> None:
     assert "ml/train then runs with 2 of 3 Pods" in notes
     assert "More replicas do not help" in notes
     assert "2 free on gpu-3 behind node taint example.com/gpu-only=true:NoSchedule" in notes
-    assert "takes ml/legacy-infer down: 0 of 2 Pods for about 10 minutes" in notes
+    assert "takes ml/legacy-infer down (example.com/legacy-gpu): 0 of 2 Pods for about 10 minutes" in notes
     after = step("Take back what was only for the change")
     assert after.id.startswith("A-")
     assert f"{after.id} puts it back" in notes

@@ -232,6 +232,9 @@ def test_the_api_is_turned_on_for_the_rules_and_off_again(old: str | None, versi
     assert command[0] == "kube-apiserver"
     assert [c for c in command if c.startswith("--runtime-config")] == [f"--runtime-config={wanted}"]
     assert edited(off, "manifests/kube-apiserver.yaml", with_flag) == manifest
+    # kubeadm wrote it anew from its own configuration, in which nothing else was.
+    alone = MANIFEST.replace("    image", "    - --runtime-config=resource.k8s.io/v1beta2=true\n    image")
+    assert edited(off, "manifests/kube-apiserver.yaml", alone) == MANIFEST
 
 
 def test_the_api_is_served_only_where_somebody_watches_the_rules_in_it() -> None:

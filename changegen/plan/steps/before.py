@@ -554,6 +554,10 @@ def _own_check(
         "It offers {version} and names no manual step that is not in this ticket.", version=hop.version
     )
     if scene.distribution.name == "kubeadm":
+        go_on = tr(
+            "kubeadm upgrade plan offers {version} and names no manual step that is not in this ticket.",
+            version=hop.version,
+        )
         notes.append(
             tr(
                 "kubeadm upgrade plan creates a Job (upgrade-health-check) and deletes it again: it is not read-only. It looks at no feature gate of a component."

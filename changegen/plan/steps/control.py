@@ -84,7 +84,7 @@ def _control_node(
     last: bool,
 ) -> StepDraft:
     """One node; ``before`` are those whose steps come before it: what holds for each is said with the first."""
-    dist, first = scene.distribution, not before
+    dist, first = scene.distribution, not before and hop is scene.hops[0]
     member = any(item.node == node for item in scene.members)
     kubeadm = dist.name == "kubeadm"
     commands = packages(scene, "kubeadm", hop, node) if hop is not scene.hops[0] or state != "todo" else []
@@ -109,7 +109,7 @@ def _control_node(
                 version=hop.version,
             )
         )
-    if kubeadm and begin:
+    if kubeadm and begin and first:
         notes.append(
             tr(
                 "apply asks [y/N] before it begins, and waits. It renews the certificates (--certificate-renewal=false leaves them) and writes the manifests from kubeadm-config."
@@ -117,7 +117,7 @@ def _control_node(
         )
     if begin:
         notes += _rules_note(scene, hop)
-        notes += _endpoint_note(scene)
+        notes += _endpoint_note(scene) if first else []
     if kubeadm and first:
         notes.append(
             tr(
@@ -138,7 +138,7 @@ def _control_node(
         notes.append(
             tr(
                 "What {step} says of kubeadm, of its order on the node and of the proof holds here too.",
-                step="{{" + cp_key(hop, before[0]) + "}}",
+                step="{{cp:first}}",
             )
         )
     notes += installer_note(scene)
@@ -153,7 +153,7 @@ def _control_node(
                 leases=", ".join(k for k, v in scene.leaders.items() if v == node),
             )
         )
-    if hop.chosen and first:
+    if hop.chosen and not before:
         notes.append(_chosen(hop))
     if last_member:
         notes.append(

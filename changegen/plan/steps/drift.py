@@ -117,20 +117,21 @@ def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
 
     kubeadm writes the configuration as a block of four spaces; extraArgs is a list since v1beta4 and a map before.
     """
+    listed = not config.api_version.endswith(("v1beta1", "v1beta2", "v1beta3"))
+    found = _sed(entry)
+    if not add:
+        # Alone, or behind what was there before.
+        if listed:
+            return [f"/^      - name: runtime-config$/{{N;/value: {found}$/d;s/,{found}$//;}}"]
+        return [f"/^        runtime-config: {found}$/d", f"/^        runtime-config: /s/,{found}$//"]
     old = _old_value(config)
     if old:
-        pair = (_sed(old), _sed(f"{old},{entry}"))
-        return [f"s/{pair[0]}/{pair[1]}/" if add else f"s/{pair[1]}/{pair[0]}/"]
-    listed = not config.api_version.endswith(("v1beta1", "v1beta2", "v1beta3"))
+        return [f"s/{_sed(old)}/{_sed(f'{old},{entry}')}/"]
     line = (
         f"      - name: runtime-config\\n        value: {entry}"
         if listed
         else f"        runtime-config: {entry}"
     )
-    if not add:
-        if listed:
-            return [f"/^      - name: runtime-config$/{{N;/value: {_sed(entry)}$/d;}}"]
-        return [f"/^        runtime-config: {_sed(entry)}$/d"]
     line = line.replace("/", "\\/")
     if config.component_flags.get("kube-apiserver"):
         return [f"{_within('apiServer')}s/^      extraArgs:$/&\\n{line}/"]
@@ -141,18 +142,19 @@ def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> l
     """One API server's manifest: written beside, compared, put in place; the kubelet starts it anew."""
     node = item.node or ""
     old = (item.runtime_config or ("",))[-1]
-    flag = "--runtime-config="
-    if old:
-        pair = (_sed(f"{flag}{old}"), _sed(f"{flag}{old},{entry}"))
-        script = f"s/{pair[0]}$/{pair[1]}/" if add else f"s/{pair[1]}$/{pair[0]}/"
-    elif add:
-        script = f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"
+    flag, found = "--runtime-config=", _sed(entry)
+    if not add:
+        # kubeadm wrote the manifest anew meanwhile: alone, or behind what was there before.
+        scripts = [f"/^    - {flag}{found}$/d", f"/^    - {flag}/s/,{found}$//"]
+    elif old:
+        scripts = [f"s/{_sed(f'{flag}{old}')}$/{_sed(f'{flag}{old},{entry}')}/"]
     else:
-        script = f"/^    - {_sed(flag + entry)}$/d"
+        scripts = [f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"]
+    script = " ".join(f"-e {quoted(text)}" for text in scripts)
     file, beside = f"{scene.manifests}/kube-apiserver.yaml", f"{scene.backup}/kube-apiserver-edited.yaml"
     return [
         command(
-            f"sudo install -d -m 0700 {quoted(scene.backup)} && sudo sed -e {quoted(script)} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
+            f"sudo install -d -m 0700 {quoted(scene.backup)} && sudo sed {script} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
             where=node,
             write=True,
         ),

@@ -39,8 +39,8 @@ class Relaxed(msgspec.Struct, frozen=True, kw_only=True):
     owner: WorkloadRef | None
     scale: int | None
     """Replicas with which the budget as it is lets the drain pass; None: they would find no device, or it is not known."""
-    short: bool = False
-    """With a node out there are not enough devices for its Pods."""
+    short: tuple[str, ...] = ()
+    """Resources of which there are not enough for its Pods with a node out."""
     elsewhere: str = ""
     """Free devices that its Pods do not reach, and why."""
 
@@ -75,7 +75,7 @@ def relaxed(scene: Scene, budget: DisruptionBudget, nodes: Sequence[str]) -> Rel
         running=healthy - short,
         owner=owner,
         scale=expected + 1 if scalable and room else None,
-        short=any(row.pending for row in rows),
+        short=tuple(sorted({row.resource for row in rows if row.pending})),
         elsewhere=_behind_taints(scene, [row.why for row in rows if row.pending]),
     )
 
@@ -176,7 +176,12 @@ def _budget(scene: Scene, budget: DisruptionBudget, nodes: Sequence[str]) -> tup
             )
         )
     elif way.short:
-        notes.append(tr("More replicas do not help: with the node out no device is left for them."))
+        notes.append(
+            tr(
+                "More replicas do not help: with the node out no device of {resources} is left for them.",
+                resources=names(way.short),
+            )
+        )
     if way.elsewhere:
         notes.append(
             tr(
@@ -185,6 +190,11 @@ def _budget(scene: Scene, budget: DisruptionBudget, nodes: Sequence[str]) -> tup
             )
         )
     return [_patch(budget, way.field, way.value), _shown(budget)], notes
+
+
+def _wanted(scene: Scene, node: str) -> str:
+    """What Pods of a node do not find elsewhere."""
+    return names(sorted({row.resource for row in scene.capacity if row.node == node and row.pending}))
 
 
 def people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
@@ -211,8 +221,9 @@ def people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> li
         for workload in drain.down:
             notes.append(
                 tr(
-                    "Draining {node} takes {workload} down: 0 of {n} Pods for about {minutes} minutes. Its owner agrees, and is there for that step.",
+                    "Draining {node} takes {workload} down ({resources}): 0 of {n} Pods for about {minutes} minutes. Its owner agrees, and is there for that step.",
                     node=drain.node,
+                    resources=_wanted(scene, drain.node),
                     workload=workload,
                     n=scene.pods_of(workload),
                     minutes=minutes,
@@ -222,8 +233,9 @@ def people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> li
         if waits and not drain.budgets:
             notes.append(
                 tr(
-                    "Draining {node} leaves a Pod of {workloads} without a device for about {minutes} minutes. Its owner agrees.",
+                    "Draining {node} leaves a Pod of {workloads} without a device of {resources} for about {minutes} minutes. Its owner agrees.",
                     node=drain.node,
+                    resources=_wanted(scene, drain.node),
                     workloads=names(waits),
                     minutes=minutes,
                 )
