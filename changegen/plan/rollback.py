@@ -31,6 +31,7 @@ from changegen.plan.verdicts import (
     etcd_verdict,
     extended_verdict,
     min_compat_verdict,
+    rules_api,
     rules_verdict,
 )
 from changegen.versions import minor_key, minor_of
@@ -894,7 +895,8 @@ def _rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
         return []
     rules = scene.snapshot.taint_rules
     older = minor_of(hop.today) or ""
-    beta = minor_key(older or "1.0") < (1, 37)
+    by_default = minor_key(older or "1.0") >= (1, 37)
+    gate, api = ("", "resource.k8s.io/v1") if by_default else rules_api(older or "1.36")
     names = ", ".join(rule.name for rule in rules)
     return [
         BackDraft(
@@ -903,7 +905,7 @@ def _rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
             to="; ".join(f"{rule.name}: {rule.key}={rule.value}:{rule.effect}" for rule in rules),
             commands=[
                 Command(
-                    text=f"kubectl get --raw /apis/resource.k8s.io/{'v1beta2' if beta else 'v1'}/devicetaintrules",
+                    text=f"kubectl get --raw /apis/{api}/devicetaintrules",
                     where=KUBECTL,
                 )
             ],
@@ -913,12 +915,14 @@ def _rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
             lost=judged.lost + _served_before(judged.lost, steps),
             minutes=2,
             go_on=tr("It lists {names}, with the effects of before.", names=names),
-            stop=tr(
-                "NotFound: {older} does not serve them. They are kept, and taint nothing until kube-apiserver has --runtime-config=resource.k8s.io/v1beta2=true and the gate DRADeviceTaintRules is on.",
+            stop=tr("One is missing: create it from the saved file.")
+            if by_default
+            else tr(
+                "NotFound: {older} does not serve them. They are kept, and taint nothing until kube-apiserver has --runtime-config={api}=true and the gate {gate} is on.",
                 older=older,
-            )
-            if beta
-            else tr("One is missing: create it from the saved file."),
+                api=api,
+                gate=gate,
+            ),
             needs=_keys(steps, "control-plane"),
         )
     ]

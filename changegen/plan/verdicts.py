@@ -13,6 +13,7 @@ from changegen.assess.context import VersionWish
 from changegen.i18n import tr
 from changegen.model.ticket import Verdict
 from changegen.plan.scene import HopPlan, Member, Scene
+from changegen.plan.steps.drift import WATCHED
 from changegen.versions import minor_key, minor_of
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "etcd_verdict",
     "extended_verdict",
     "min_compat_verdict",
+    "rules_api",
     "rules_verdict",
 ]
 
@@ -93,8 +95,22 @@ def etcd_verdict(members: Sequence[Member], target: str, today: str = "") -> Jud
     )
 
 
+def rules_api(minor: str) -> tuple[str, str]:
+    """(gate, group version) that DeviceTaintRules need in a minor before 1.37; the group version is not served by default.
+
+    Up to 1.34 the gate of all device taints decides over rules too. (pkg/scheduler/scheduler.go of each release.)
+    """
+    own = minor_key(minor) >= (1, 35)
+    version = WATCHED.get(minor, "v1alpha3")
+    return ("DRADeviceTaintRules" if own else "DRADeviceTaints"), f"resource.k8s.io/{version}"
+
+
 def rules_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
-    """What becomes of DeviceTaintRules in the older minor: they stay stored; whether they work is its gate and API."""
+    """What becomes of DeviceTaintRules in the older minor: they stay stored; whether they work is its gate and API.
+
+    The older minor decodes what the target stores: each stores the version of the minor before it (the storage
+    versions in the Kubernetes data).
+    """
     rules = scene.snapshot.taint_rules
     if not rules:
         return None
@@ -104,38 +120,40 @@ def rules_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
         return Judgement(
             verdict="reversible", why=tr("{older} serves and obeys them as the target does.", older=older)
         )
-    gates = scene.context.gate_states(
-        "DRADeviceTaintRules", ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
-    )
+    gate, api = rules_api(older or "1.36")
+    gates = scene.context.gate_states(gate, ("kube-apiserver", "kube-scheduler", "kube-controller-manager"))
     gate_on = bool(gates) and all(state.value is True for state in gates)
     runtime = [entry for process in scene.snapshot.processes for entry in process.runtime_config or ()]
     configured = [entry for item in scene.context.of("kube-apiserver") for entry in item.runtime_config or ()]
-    wanted = ("resource.k8s.io/v1beta2=true", "api/beta=true", "api/all=true")
+    wanted = (f"{api}=true", "api/alpha=true" if "alpha" in api else "api/beta=true", "api/all=true")
     served_configured = any(word in entry for entry in configured for word in wanted)
     served_flagz = any(word in entry for entry in runtime for word in wanted)
     if gate_on and served_configured:
         return Judgement(
             verdict="reversible",
             why=tr(
-                "{older} knows them as v1beta2; its gate and its API are on in the saved manifests.",
+                "{older} knows them as {api}; its gate and its API are on in the saved manifests.",
                 older=older,
+                api=api,
             ),
         )
     missing = []
     if not gate_on:
-        missing.append(tr("gate DRADeviceTaintRules is not on everywhere"))
+        missing.append(tr("gate {gate} is not on everywhere", gate=gate))
     if not served_configured:
         missing.append(
-            tr("runtime-config resource.k8s.io/v1beta2=true is in /flagz only, in no manifest")
+            tr("runtime-config {api}=true is in /flagz only, in no manifest", api=api)
             if served_flagz
-            else tr("runtime-config resource.k8s.io/v1beta2=true is not set")
+            else tr("runtime-config {api}=true is not set", api=api)
         )
     return Judgement(
         verdict="reversible",
         why=tr("The objects stay in etcd ({names}).", names=names),
         lost=tr(
-            "In {older} they are without effect unless its gate DRADeviceTaintRules and resource.k8s.io/v1beta2 are on: {missing}.",
+            "In {older} they are without effect unless its gate {gate} and {api} are on: {missing}.",
             older=older,
+            gate=gate,
+            api=api,
             missing="; ".join(missing),
         ),
     )
@@ -172,7 +190,10 @@ def extended_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
 
 
 def min_compat_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
-    """Raised to the binary's own minor, kube-apiserver may write what the minor before cannot read."""
+    """Raised to the binary's own minor, kube-apiserver may write what the minor before cannot read; None where it is not.
+
+    The flag is documented so, and defaults to the minor before. (component-base/compatibility/registry.go.)
+    """
     configured = set()
     for item in scene.snapshot.config_maps:
         for fact in item.component_flags.get("kube-apiserver", ()):
@@ -215,7 +236,13 @@ def _in_range(version: str, wishes: str) -> bool:
 
 
 def driver_verdict(driver: str, today: str, target: str) -> Judgement:
-    """Whether a DRA driver's step can be undone, by the rows of the data; what is not in it is thought reversible."""
+    """Whether a DRA driver's step can be undone, by the rows of data/driver-rollback.json, each with its source.
+
+    Args:
+        driver: Name of the driver, ``gpu.nvidia.com``.
+        today: Version of its plugin that runs.
+        target: The version wished, with or without an operator; what no row speaks of is thought reversible.
+    """
     version = target.lstrip(">=<~^ ")
     for rule in _driver_rules():
         if rule.driver == driver and _in_range(today, rule.from_) and _in_range(version, rule.to):

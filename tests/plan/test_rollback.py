@@ -16,6 +16,7 @@ from changegen.plan.verdicts import (
     etcd_verdict,
     extended_verdict,
     min_compat_verdict,
+    rules_api,
     rules_verdict,
 )
 from tests.plan.build import dra_profile, plan, recorded, ticket, to
@@ -92,6 +93,25 @@ def test_rules_work_in_the_older_minor_only_with_their_gate_and_api() -> None:
     assert "in /flagz only" in lost(everywhere=True, configured=False)
     none = scene(replace(recorded("before"), taint_rules=()))
     assert rules_verdict(none, none.hops[-1]) is None
+
+
+@pytest.mark.parametrize(
+    ("today", "gate", "api"),
+    [
+        ("v1.34.4", "DRADeviceTaints", "resource.k8s.io/v1alpha3"),
+        ("v1.35.4", "DRADeviceTaintRules", "resource.k8s.io/v1alpha3"),
+        ("v1.36.3", "DRADeviceTaintRules", "resource.k8s.io/v1beta2"),
+    ],
+)
+def test_each_minor_has_its_own_gate_and_version_of_rules(today: str, gate: str, api: str) -> None:
+    assert rules_api(today[1:5]) == (gate, api)
+    known = {a.group_version for a in kubedata.load().apis(today) if a.kind == "DeviceTaintRule"}
+    assert api in known
+    assert gate in kubedata.load().gates(today)
+    made = scene(with_rule_settings(everywhere=False, configured=False))
+    judged = rules_verdict(made, replace(made.hops[-1], today=today))
+    assert judged is not None
+    assert f"gate {gate} and {api} are on" in judged.lost
 
 
 @pytest.mark.parametrize(("today", "lost"), [("v1.36.3", True), ("v1.37.0", False), ("v1.38.0", False)])
