@@ -14,12 +14,13 @@ What the components do, read in their source (1.35.4 to 1.37.2):
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from changegen import words
+from changegen.assess.capacity import simulation_of
 from changegen.assess.context import names
 from changegen.assess.dra import (
     DeviceId,
@@ -51,9 +52,12 @@ __all__ = [
     "retaint",
     "rollout",
     "rule_yaml",
+    "rules_of",
+    "together",
 ]
 
 EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
+CLAIMS: Final = "resourceclaims.resource.k8s.io"
 FIXED_SELECTOR: Final = (1, 37, 1)
 """First release whose scheduler takes a missing selector for none (changelog of 1.37.1)."""
 
@@ -115,9 +119,18 @@ class TaintBlast(Model, frozen=True, kw_only=True):
     """What a device taint reaches. Counts are of this reading; the cluster goes on."""
 
     rule: TaintRule
+    """Of several rules together the first, without its device."""
+    rules: tuple[TaintRule, ...] = ()
+    """Several rules that are looked at together: a rule names one device, or all of a pool or driver."""
     source: Literal["rule", "driver", "planned"] = "planned"
     devices: tuple[SelectedDevice, ...] = ()
     pods: tuple[EvictedPod, ...] = ()
+    homeless: tuple[str, ...] = ()
+    """``namespace/name`` of Pods that would be evicted and made again, and for which no device is left then."""
+    unsettled: dict[str, tuple[str, ...]] = {}
+    """Others of them of which that cannot be told, with what is not known."""
+    groups: tuple[str, ...] = ()
+    """``namespace/name`` of PodGroups for which selected devices are reserved: all their Pods are evicted too."""
     shares: tuple[Share, ...] = ()
     scheduling_all: bool | None = False
     """The scheduler takes the missing selector for every device; None: not known of this release."""
@@ -135,6 +148,11 @@ class TaintBlast(Model, frozen=True, kw_only=True):
     def allocated(self) -> int:
         """Devices selected that a claim holds."""
         return sum(1 for device in self.devices if device.allocated)
+
+    @property
+    def claims_unread(self) -> bool:
+        """Whether nothing is known of what is allocated."""
+        return CLAIMS in self.unobserved
 
     @property
     def evicted(self) -> tuple[EvictedPod, ...]:
@@ -239,6 +257,50 @@ def blast_radius(
     return _blast(snapshot, at, rule, chosen, version, source)
 
 
+def together(
+    snapshot: Snapshot,
+    rules: Sequence[TaintRule],
+    *,
+    version: str | None = None,
+    index: DeviceIndex | None = None,
+) -> TaintBlast:
+    """What several planned rules with one taint reach together; of one rule the same as `blast_radius`.
+
+    Alone each may leave a node most of its devices; together they may close it.
+    """
+    at = index or DeviceIndex(snapshot)
+    if len(rules) == 1:
+        return blast_radius(snapshot, rules[0], version=version, index=at)
+    chosen = [
+        key for key in dict.fromkeys((*at.devices, *at.holdings)) if any(rule_selects(r, *key) for r in rules)
+    ]
+    found = _blast(snapshot, at, msgspec.structs.replace(rules[0], device=""), chosen, version, "planned")
+    nothing = [r for r in rules if not any(rule_selects(r, *key) for key in chosen)]
+    warnings = found.warnings
+    if nothing and chosen and "resourceslices.resource.k8s.io" in snapshot.kinds_read:
+        warnings = (
+            *warnings,
+            tr(
+                "No device that is published or allocated is selected by {rules}",
+                rules=names("/".join(text or "*" for text in (r.driver, r.pool, r.device)) for r in nothing),
+            ),
+        )
+    return msgspec.structs.replace(found, rules=tuple(rules), warnings=warnings)
+
+
+def rules_of(rule: TaintRule, devices: Sequence[str]) -> tuple[TaintRule, ...]:
+    """A planned rule for each of these devices, numbered where there are several; the rule itself for none."""
+    if not devices:
+        return (rule,)
+    several = len(devices) > 1
+    return tuple(
+        msgspec.structs.replace(
+            rule, name=f"{rule.name}-{n}" if several else rule.name, selector="some", device=device
+        )
+        for n, device in enumerate(devices, 1)
+    )
+
+
 def _blast(
     snapshot: Snapshot,
     at: DeviceIndex,
@@ -257,6 +319,7 @@ def _blast(
     unread: defaultdict[tuple[str, str], list[tuple[DeviceId, AllocatedDevice, str, bool]]] = defaultdict(
         list
     )
+    groups: set[str] = set()
     for key in chosen:
         device = at.devices.get(key)
         holdings = at.holdings.get(key, ())
@@ -278,6 +341,11 @@ def _blast(
                 affected[pod.namespace, pod.name].append(entry)
             for name in holding.unread_pods:
                 unread[holding.claim.namespace, name].append(entry)
+            groups.update(
+                f"{holding.claim.namespace}/{consumer.name}"
+                for consumer in holding.claim.reserved_for
+                if consumer.resource == "podgroups"
+            )
     pods = [
         *(_evicted(at, rule, *identity, entries, spares) for identity, entries in affected.items()),
         *(_unread(*identity, entries) for identity, entries in unread.items()),
@@ -288,14 +356,16 @@ def _blast(
         source=source,
         devices=tuple(devices),
         pods=tuple(pods),
+        groups=tuple(sorted(groups)),
         shares=_shares(at, chosen),
         scheduling_all=_scheduling_all(snapshot, rule, version),
         unobserved=tuple(
             kind
-            for kind in ("resourceslices.resource.k8s.io", "resourceclaims.resource.k8s.io", "pods")
+            for kind in ("resourceslices.resource.k8s.io", CLAIMS, "pods")
             if kind not in snapshot.kinds_read
         ),
     )
+    blast = _aftermath(at, blast, chosen)
     scheduling_only = any(
         _stay(result, rule)[2] for entries in affected.values() for _, result, _, _ in entries
     )
@@ -303,6 +373,23 @@ def _blast(
         blast,
         notes=tuple(_notes(snapshot, blast, version, scheduling_only)),
         warnings=tuple(_warnings(snapshot, blast, version)),
+    )
+
+
+def _aftermath(at: DeviceIndex, blast: TaintBlast, chosen: list[DeviceId]) -> TaintBlast:
+    """The same with the Pods for which no device is left once NoExecute has evicted them."""
+    leaving = [
+        at.pods[pod.namespace, pod.name]
+        for pod in blast.pods
+        if pod.outcome in {"evicted", "evicted-later"} and pod.node
+    ]
+    if not leaving:
+        return blast
+    left, doubts = simulation_of(at).devices_out(blast.rule, chosen, leaving)
+    return msgspec.structs.replace(
+        blast,
+        homeless=tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in left)),
+        unsettled={f"{namespace}/{name}": why for (namespace, name), why in sorted(doubts.items())},
     )
 
 
@@ -422,6 +509,12 @@ def _notes(
             "so they cannot stay",
             n=len(extended),
         )
+    if blast.unsettled:
+        yield tr(
+            "Whether {pods} get devices again cannot be told: {what}",
+            pods=names(blast.unsettled),
+            what=", ".join(dict.fromkeys(word for why in blast.unsettled.values() for word in why)),
+        )
     if any(pod.outcome == "evicted-later" for pod in blast.pods):
         yield tr(
             "tolerationSeconds run from the taint's timeAdded, and a change of the effect sets that anew"
@@ -476,6 +569,18 @@ def _warnings(snapshot: Snapshot, blast: TaintBlast, version: str | None) -> Ite
             "Every device of {driver} on {nodes} is selected: nothing of it is left there",
             driver=driver,
             nodes=names(nodes),
+        )
+    if blast.homeless:
+        yield trn(
+            "No device is left for {pods} once it is evicted: it stays Pending until the taint goes",
+            "No device is left for {pods} once they are evicted: they stay Pending until the taint goes",
+            n=len(blast.homeless),
+            pods=names(blast.homeless),
+        )
+    if blast.groups:
+        yield tr(
+            "Selected devices are reserved for PodGroups ({groups}): all their Pods are evicted too, and are not in this table",
+            groups=names(blast.groups),
         )
     bare = [pod for pod in blast.evicted if pod.outcome != "unknown" and not pod.comes_back]
     if bare:
@@ -579,14 +684,29 @@ def rule_yaml(rule: TaintRule, snapshot: Snapshot | None = None, effect: str | N
     return "\n".join(out) + "\n"
 
 
-def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
-    """Steps from looking on to taking the rule away again; nothing of it is run by this tool."""
+def rollout(blast: TaintBlast, file: str = "") -> tuple[Rollout, ...]:
+    """Steps from looking on to taking the rule away again; nothing of it is run by this tool.
+
+    Args:
+        blast: What the rule reaches, or several rules together.
+        file: Name of the file with the rules, without `.yaml`; empty: that of the rule.
+    """
     rule = blast.rule
-    name = rule.name or "device-maintenance"
-    condition = (
-        f"kubectl get devicetaintrule {name} -o "
-        "jsonpath='{range .status.conditions[*]}{.type} {.status} {.reason} {.message}{\"\\n\"}{end}'"
-    )
+    name = file or rule.name or "device-maintenance"
+    if len(blast.rules) > 1:
+        # kubectl patches and deletes several objects by their file, not by their names.
+        which = f"-f {name}.yaml"
+        condition = (
+            f"kubectl get devicetaintrules {' '.join(r.name for r in blast.rules)} -o "
+            "jsonpath='{range .items[*]}{.metadata.name}{range .status.conditions[*]} {.type} {.status} {.reason} "
+            '{.message}{end}{"\\n"}{end}\''
+        )
+    else:
+        which = f"devicetaintrule {rule.name or 'device-maintenance'}"
+        condition = (
+            f"kubectl get {which} -o "
+            "jsonpath='{range .status.conditions[*]}{.type} {.status} {.reason} {.message}{\"\\n\"}{end}'"
+        )
     allocations = (
         "kubectl get resourceclaims -A -o "
         "jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{range .status.allocation.devices.results[*]} "
@@ -605,7 +725,7 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
 
     def effect(value: str) -> Command:
         patch = msgspec.json.encode({"spec": {"taint": {"effect": value}}}).decode()
-        return write(f"kubectl patch devicetaintrule {name} --type merge -p '{patch}'")
+        return write(f"kubectl patch {which} --type merge -p '{patch}'")
 
     # Whatever effect the file has: the first look must not evict anybody.
     apply = (
@@ -618,6 +738,18 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
             title=tr("Apply the rule with effect None and read its condition"),
             commands=(write(apply), read(condition)),
             go_on=tr(
+                "Condition EvictionInProgress is False with reason NoEffect; its numbers are new: what is allocated was not read"
+            )
+            if blast.claims_unread
+            else tr(
+                "Condition EvictionInProgress of each rule is False with reason NoEffect; together they say {devices} "
+                "selected, {allocated} allocated, {pods}, where a Pod that holds several devices counts with each",
+                devices=words.devices(blast.published),
+                allocated=blast.allocated,
+                pods=words.pods(len(blast.evicted)),
+            )
+            if len(blast.rules) > 1
+            else tr(
                 "Condition EvictionInProgress is False with reason NoEffect and says {devices} selected, {allocated} "
                 "allocated, {pods}",
                 devices=words.devices(blast.published),
@@ -646,7 +778,7 @@ def rollout(blast: TaintBlast) -> tuple[Rollout, ...]:
         ),
         Rollout(
             title=tr("Take the rule away after the maintenance"),
-            commands=(write(f"kubectl delete devicetaintrule {name}"), read(allocations)),
+            commands=(write(f"kubectl delete {which}"), read(allocations)),
             go_on=tr("New claims get these devices again"),
         ),
     )
@@ -662,32 +794,43 @@ def lines(blast: TaintBlast, most: int = 200) -> Iterator[str]:
     rule = blast.rule
     value = f"={rule.value}" if rule.value else ""
     yield f"{rule.key}{value}:{rule.effect}"
-    yield tr(
-        "{published} selected, {allocated} allocated, {pods} would be evicted in {namespaces}",
-        published=trn("{n} published device", "{n} published devices", n=blast.published),
-        allocated=blast.allocated,
-        pods=words.pods(len(blast.evicted)),
-        namespaces=trn("{n} namespace", "{n} namespaces", n=len(blast.namespaces)),
-    )
+    if blast.claims_unread:
+        yield tr(
+            "{published} selected; ResourceClaims were not read: what is allocated, and whom it would hit, is not known",
+            published=trn("{n} published device", "{n} published devices", n=blast.published),
+        )
+    else:
+        yield tr(
+            "{published} selected, {allocated} allocated, {pods} would be evicted in {namespaces}",
+            published=trn("{n} published device", "{n} published devices", n=blast.published),
+            allocated=blast.allocated,
+            pods=words.pods(len(blast.evicted)),
+            namespaces=trn("{n} namespace", "{n} namespaces", n=len(blast.namespaces)),
+        )
     for warning in blast.warnings:
         yield f"! {warning}"
     for share in blast.shares:
         yield f"{share.what} {share.name}  {share.driver}  {share.selected}/{share.total}"
     for device in blast.devices[:most]:
-        state = ", ".join(device.claims) if device.allocated else tr("free")
+        free = tr("not known") if blast.claims_unread else tr("free")
+        state = ", ".join(device.claims) if device.allocated else free
         yield f"device {device.driver}/{device.pool}/{device.device}  {device.node or '-'}  {state}"
     if len(blast.devices) > most:
         yield trn("{n} more device", "{n} more devices", n=len(blast.devices) - most)
     for pod in blast.pods[:most]:
         outcome = {
-            "evicted": tr("evicted"),
-            "evicted-later": tr("evicted after {seconds} s", seconds=pod.seconds or 0),
+            "evicted": tr("evicted") if rule.effect == "NoExecute" else tr("evicted with NoExecute"),
+            "evicted-later": tr("evicted after {seconds} s", seconds=pod.seconds or 0)
+            if rule.effect == "NoExecute"
+            else tr("evicted with NoExecute after {seconds} s", seconds=pod.seconds or 0),
             "stays": tr("stays: its claim tolerates the taint"),
             "spared": tr("stays: this taint controller does not look at extended resources"),
             "not-scheduled": tr("not scheduled yet"),
             "unknown": tr("evicted; the Pod itself was not read"),
         }[pod.outcome]
         again = tr("comes back") if pod.comes_back else tr("nothing makes it again")
+        if f"{pod.namespace}/{pod.name}" in blast.homeless:
+            again = tr("comes back, and finds no device")
         if pod.outcome == "unknown":
             again = "?"
         yield f"pod {pod.namespace}/{pod.name}  {pod.node or '-'}  {pod.owner or '-'}  {outcome}  {again}"

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changegen.model.snapshot import Snapshot, TaintRule, Toleration
+from changegen.model.snapshot import Consumer, Snapshot, TaintRule, Toleration
 from changegen.taint import (
     blast_radius,
     driver_taints,
@@ -23,8 +23,10 @@ from changegen.taint import (
     retaint,
     rollout,
     rule_yaml,
+    rules_of,
+    together,
 )
-from tests.assess.build import api, pod
+from tests.assess.build import api, node, pod, with_fields
 from tests.assess.gpus import DRIVER, claim, gpus, holding, pool, rule, tainted, user
 
 TRAIN = (
@@ -294,6 +296,87 @@ def test_the_yaml_is_the_rule(made: TaintRule) -> None:
 )
 def test_the_yaml_is_of_a_version_that_is_served(apis: tuple[Any, ...], version: str) -> None:
     assert yaml.safe_load(rule_yaml(rule(DRIVER), cluster(apis=apis)))["apiVersion"] == version
+
+
+def test_where_evicted_pods_go() -> None:
+    def move(free: int, **pod: Any) -> Any:
+        pods = holding("a", "n1", "gpu-0", "n1", requests={}, **pod)
+        return blast_radius(gpus(pool("n1"), pool("n2", free), pods), rule(DRIVER, "n1"))
+
+    assert move(0).homeless == ("ml/a",)
+    assert any("No device is left for ml/a once it is evicted" in text for text in move(0).warnings)
+    assert "finds no device" in "\n".join(lines(move(0)))
+    assert move(1).homeless == ()
+    assert not any("No device is left" in text for text in move(1).warnings)
+    # A Pod that nothing makes again goes nowhere.
+    assert move(0, owner=None).homeless == ()
+    # What cannot be judged is said, and is no warning.
+    doubt = move(1, other_constraints=("pod anti-affinity",))
+    assert doubt.unsettled == {"ml/a": ("pod anti-affinity",)}
+    assert any("cannot be told: pod anti-affinity" in text for text in doubt.notes)
+    # The node itself counts, with the room that the Pod gives back, and without the devices that are tainted.
+    full = node("n1", allocatable={"cpu": "4"}, requested={"cpu": "4"})
+    stay = holding("a", "n1", "gpu-0", "n1", requests={"cpu": "4"})
+    one = blast_radius(gpus(pool("n1"), stay, full), rule(DRIVER, "n1", "gpu-0"))
+    assert (one.homeless, one.unsettled) == ((), {})
+    assert blast_radius(gpus(pool("n1"), stay, full), rule(DRIVER, "n1")).homeless == ("ml/a",)
+
+
+def test_a_claim_that_tolerates_the_taint_may_have_the_device_again() -> None:
+    def asking(*tolerations: Toleration) -> Any:
+        mine = claim("mine", ("n1", "gpu-0"), pods=("a",), tolerations=())
+        wanted = with_fields(mine, requests=(with_fields(mine.requests[0], tolerations=tolerations),))
+        who = user("a", claim="mine", requests={})
+        return blast_radius(gpus(pool("n1", 1), who, wanted), rule(DRIVER, "n1"))
+
+    assert asking().homeless == ("ml/a",)
+    assert asking(Toleration(key="example.com/maint", operator="Exists")).homeless == ()
+
+
+def test_half_of_a_pool_takes_a_rule_for_each_device() -> None:
+    made = rules_of(rule(DRIVER, "n1", name="m"), ("gpu-0", "gpu-1"))
+    assert [(r.name, r.device) for r in made] == [("m-1", "gpu-0"), ("m-2", "gpu-1")]
+    assert [r.name for r in rules_of(rule(DRIVER, "n1", name="m"), ("gpu-0",))] == ["m"]
+    assert rules_of(rule(DRIVER, "n1"), ()) == (rule(DRIVER, "n1"),)
+    # Alone neither closes the node, together they do.
+    alone = [blast_radius(cluster(), r) for r in made]
+    assert not any("nothing of it is left" in text for blast in alone for text in blast.warnings)
+    both = together(cluster(), made)
+    assert (both.published, both.allocated, len(both.evicted)) == (2, 2, 2)
+    assert any("Every device" in text for text in both.warnings)
+    assert together(cluster(), made[:1]) == alone[0]
+    stray = together(cluster(), (*made, *rules_of(rule(DRIVER, "n1"), ("gpu-9",))))
+    assert any("gpu-9" in text for text in stray.warnings)
+
+
+def test_several_rules_are_patched_and_deleted_by_their_file() -> None:
+    made = rules_of(rule(DRIVER, "n1", name="m"), ("gpu-0", "gpu-1"))
+    texts = [c.text for step in rollout(together(cluster(), made), "m") for c in step.commands]
+    assert 'kubectl patch -f m.yaml --type merge -p \'{"spec":{"taint":{"effect":"NoExecute"}}}\'' in texts
+    assert "kubectl delete -f m.yaml" in texts
+    assert any(text.startswith("kubectl get devicetaintrules m-1 m-2 -o") for text in texts)
+    alone = [c.text for step in rollout(together(cluster(), made[:1]), "m") for c in step.commands]
+    assert "kubectl delete devicetaintrule m-1" in alone
+
+
+def test_what_was_not_read_is_not_none() -> None:
+    blind = cluster(kinds_read=("pods", "nodes", "resourceslices.resource.k8s.io"), claims=())
+    blast = blast_radius(blind, rule(DRIVER, "n1"))
+    text = "\n".join(lines(blast))
+    assert "is not known" in text
+    assert "0 allocated" not in text
+    assert "free" not in text
+    assert "was not read" in rollout(blast)[0].go_on
+    assert "2 allocated" in "\n".join(lines(blast_radius(cluster(), rule(DRIVER, "n1"))))
+
+
+def test_claims_of_a_pod_group_are_said() -> None:
+    group = claim("team", ("n1", "gpu-0"))
+    held = with_fields(group, reserved_for=(Consumer(resource="podgroups", name="team"),))
+    blast = blast_radius(gpus(pool("n1"), held), rule(DRIVER, "n1", "gpu-0"))
+    assert blast.groups == ("ml/team",)
+    assert any("PodGroups (ml/team)" in text for text in blast.warnings)
+    assert blast_radius(cluster(), rule(DRIVER, "n1")).groups == ()
 
 
 def test_the_rollout_asks_the_owners_before_it_evicts() -> None:

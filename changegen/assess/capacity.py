@@ -42,6 +42,7 @@ from changegen.assess.dra import (
     owner_text,
     schedulable,
     tolerates,
+    tolerates_device_taint,
 )
 from changegen.i18n import tr, trn
 from changegen.model.snapshot import (
@@ -53,12 +54,22 @@ from changegen.model.snapshot import (
     NodeRequirement,
     NodeTerm,
     PodUse,
+    TaintRule,
     Toleration,
 )
 from changegen.model.ticket import BlastRow, CapacityRow, Evidence, Finding
 from changegen.quantity import QuantityError, count, is_extended_resource, parse_quantity
 
-__all__ = ["CODES", "Need", "Simulation", "blast_rows", "capacity_rows", "findings", "simulation"]
+__all__ = [
+    "CODES",
+    "Need",
+    "Simulation",
+    "blast_rows",
+    "capacity_rows",
+    "findings",
+    "simulation",
+    "simulation_of",
+]
 
 NODE_OUT = Code(
     code="CG-CAP-001",
@@ -205,6 +216,11 @@ class _State(msgspec.Struct):
     """Devices that Pods of the node that is out held and that other nodes can use."""
     kept: frozenset[tuple[str, str]] = frozenset()
     """Claims that stay allocated, since Pods elsewhere hold them too."""
+    taint: TaintRule | None = None
+    """A taint with NoExecute that is put on ``tainted``: only requests that tolerate it get these devices."""
+    tainted: frozenset[DeviceId] = frozenset()
+    freed: frozenset[str] = frozenset()
+    """Nodes that Pods leave which may come back to them: what these requested is in ``native``, below 0."""
 
 
 class Simulation:
@@ -231,7 +247,8 @@ class Simulation:
         return found
 
     @staticmethod
-    def _obstacle(node: Node, shape: _Shape) -> str:
+    def _obstacle(node: Node, shape: _Shape, full: bool = True) -> str:
+        """Why Pods of a kind may not run on a node; without `full` what its Pods request is not looked at."""
         if node.unschedulable:
             return tr("cordoned")
         if not schedulable(node):
@@ -245,6 +262,8 @@ class Simulation:
                 return tr("not selected by {selector}", selector=f"{key}={wanted}")
         if shape.required and not any(_term_holds(term, node) for term in shape.required):
             return tr("not taken by the required node affinity")
+        if not full:
+            return ""
         places = _left(node, "pods")
         if places is not None and places < 1:
             return tr("with as many Pods as it may run")
@@ -336,16 +355,22 @@ class Simulation:
             found = self._suited[key] = {node: tuple(devices) for node, devices in by.items()}
         return found
 
-    def _of_node(self, node: str, need: Need, released: frozenset[DeviceId] = frozenset()) -> list[DeviceId]:
+    def _of_node(self, node: str, need: Need, state: _State | None = None) -> list[DeviceId]:
         """Devices that a need could get on a node: not in use, or to be shared; with admin access all."""
         suited = self.suited(need)
         found = [
             *suited.get(node, ()),
             *(d for d in suited.get("", ()) if self._reaches(d, node) is not False),
         ]
+        if state is not None and state.taint is not None:
+            rule = state.taint
+            kept_away = not any(
+                tolerates_device_taint(t, rule.key, rule.value, "NoExecute") for t in need.tolerations
+            )
+            found = [d for d in found if not (kept_away and d in state.tainted)]
         if need.admin or need.everything:
             return found
-        return [d for d in found if self.at.free(d) or d in released]
+        return [d for d in found if self.at.free(d) or (state is not None and d in state.released)]
 
     def _reaches(self, device: DeviceId, node: str) -> bool | None:
         """Whether a device that belongs to no single node can be used on one; None where its selector is not understood."""
@@ -393,12 +418,12 @@ class Simulation:
         return held
 
     @cached_property
-    def _roaming(self) -> dict[DeviceId, frozenset[tuple[str, str]]]:
-        """Devices of no single node that one claim at a time may hold -> the Pods for which they are held."""
+    def _holders(self) -> dict[DeviceId, frozenset[tuple[str, str]]]:
+        """Devices that one claim at a time may hold -> the Pods for which they are held."""
         found = {}
         for key, holdings in self.at.holdings.items():
             device = self.at.devices.get(key)
-            if device is None or device.node is not None or device.allow_multiple_allocations:
+            if device is None or device.allow_multiple_allocations:
                 continue
             holders = frozenset(
                 (holding.claim.namespace, c.name) for holding in holdings for c in holding.claim.reserved_for
@@ -407,8 +432,16 @@ class Simulation:
                 found[key] = holders
         return found
 
-    def _start(self, leaving: Sequence[PodUse]) -> _State:
-        """The state before anything is placed; devices of no single node come free with the Pods that leave."""
+    @cached_property
+    def _roaming(self) -> dict[DeviceId, frozenset[tuple[str, str]]]:
+        """Those of them that belong to no single node."""
+        return {key: pods for key, pods in self._holders.items() if self.at.devices[key].node is None}
+
+    def _start(self, leaving: Sequence[PodUse], *, everywhere: bool = False) -> _State:
+        """The state before anything is placed.
+
+        Devices of no single node come free with the Pods that leave, and with `everywhere` those of their nodes too.
+        """
         gone = {(pod.namespace, pod.name) for pod in leaving}
         state = _State(
             taken=Taken(
@@ -417,7 +450,7 @@ class Simulation:
             )
         )
         released = set()
-        for key, holders in self._roaming.items():
+        for key, holders in (self._holders if everywhere else self._roaming).items():
             if holders <= gone:
                 released.add(key)
                 for name, amount in counters_of(self.at.devices[key]):
@@ -557,7 +590,7 @@ class Simulation:
         special = False
         for need in wanted:
             for option in (need, *need.others):
-                devices = self._of_node(node, option, state.released)
+                devices = self._of_node(node, option, state)
                 if option.everything and not all(self.at.free(d) or d in state.released for d in devices):
                     # One that is in use is one too few.
                     devices = []
@@ -608,6 +641,34 @@ class Simulation:
         bare = [pod for pod in here if not comes_back(pod.owner)]
         return tuple(self._row(node, resource, movers, left, doubts, bare) for resource in _resources(movers))
 
+    def devices_out(
+        self, taint: TaintRule, tainted: Iterable[DeviceId], pods: Sequence[PodUse]
+    ) -> tuple[tuple[PodUse, ...], dict[tuple[str, str], tuple[str, ...]]]:
+        """Where Pods go that a taint with NoExecute evicts, and that something makes again.
+
+        They leave all their devices, and may come back to their own node where it has others.
+
+        Returns:
+            (Pods that find no devices then, the others of which that cannot be told with the reasons).
+        """
+        state = self._start(pods, everywhere=True)
+        state.taint, state.tainted = taint, frozenset(tainted)
+        state.freed = frozenset(pod.node for pod in pods if pod.node)
+        for pod in pods:
+            for resource, amount in (*_native(pod.requests or {}), ("pods", Decimal(1))):
+                state.native[pod.node, resource] -= amount
+        movers = [(pod, needs) for pod in pods if comes_back(pod.owner) and (needs := self.needs(pod))]
+        movers.sort(key=lambda pair: (-sum(n.amount for n in pair[1]), pair[0].namespace, pair[0].name))
+        left: list[PodUse] = []
+        doubts: dict[tuple[str, str], tuple[str, ...]] = {}
+        for pod, needs in movers:
+            placed, doubt = self._place(pod, needs, state, "")
+            if not placed:
+                left.append(pod)
+            elif doubt:
+                doubts[pod.namespace, pod.name] = doubt
+        return tuple(left), doubts
+
     def _place(
         self, pod: PodUse, needs: tuple[Need, ...], state: _State, out: str
     ) -> tuple[bool, tuple[str, ...]]:
@@ -616,7 +677,13 @@ class Simulation:
         given_up = False
         named = any(need.named for need in needs)
         for candidate in sorted(self.at.nodes) if state.released or named else self._candidates(needs):
-            if candidate == out or obstacles.get(candidate, "") or candidate not in obstacles:
+            if candidate == out or candidate not in obstacles:
+                continue
+            why = obstacles[candidate]
+            if why and candidate in state.freed:
+                # Room is counted anew there, with what the Pods that left gave back.
+                why = self._obstacle(self.at.nodes[candidate], _shape(pod), full=False)
+            if why:
                 continue
             try:
                 if not self._fits(candidate, pod, needs, state):
@@ -891,15 +958,20 @@ def _resources(movers: Iterable[tuple[PodUse, tuple[Need, ...]]]) -> list[str]:
     return sorted({need.resource for _, needs in movers for need in needs if not need.admin})
 
 
-_simulations: Final[WeakKeyDictionary[Context, Simulation]] = WeakKeyDictionary()
+_simulations: Final[WeakKeyDictionary[DeviceIndex, Simulation]] = WeakKeyDictionary()
+
+
+def simulation_of(at: DeviceIndex) -> Simulation:
+    """The simulation over an index, made once."""
+    found = _simulations.get(at)
+    if found is None:
+        found = _simulations[at] = Simulation(at)
+    return found
 
 
 def simulation(ctx: Context) -> Simulation:
     """The simulation of an assessment's snapshot, made once."""
-    found = _simulations.get(ctx)
-    if found is None:
-        found = _simulations[ctx] = Simulation(index(ctx))
-    return found
+    return simulation_of(index(ctx))
 
 
 def capacity_rows(ctx: Context) -> tuple[CapacityRow, ...]:

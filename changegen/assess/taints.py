@@ -14,7 +14,7 @@ from changegen.i18n import tr, trn
 from changegen.model.profile import DeviceTaintWish
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Evidence, Finding, TaintRow
-from changegen.taint import TaintBlast, blast_radius, driver_taints, existing_rules, retaint
+from changegen.taint import TaintBlast, blast_radius, driver_taints, existing_rules, retaint, together
 
 __all__ = ["CODES", "blasts", "findings", "taint_rows"]
 
@@ -248,6 +248,8 @@ def _acts(acts: bool | None) -> str:
 
 
 def _reach(blast: TaintBlast) -> str:
+    if blast.claims_unread:
+        return tr("{devices}; what is allocated is not known", devices=words.devices(len(blast.devices)))
     return tr(
         "{devices}, {allocated} allocated, NoExecute would evict {pods}",
         devices=words.devices(len(blast.devices)),
@@ -270,6 +272,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
             yield from _driver(blast)
         else:
             yield _planned(blast)
+    yield from _planned_together(ctx)
     yield from _closed_nodes(ctx)
     yield from _device_wishes(ctx)
 
@@ -287,6 +290,11 @@ def _seen(blast: TaintBlast) -> Evidence:
 
 
 def _counts(blast: TaintBlast) -> str:
+    if blast.claims_unread:
+        return tr(
+            "{devices} selected; ResourceClaims were not read, so whom it would hit is not known",
+            devices=words.devices(blast.published),
+        )
     pods = [f"{pod.namespace}/{pod.name}" for pod in blast.evicted]
     text = tr(
         "{devices} selected, {allocated} allocated, {pods} would be evicted",
@@ -302,6 +310,12 @@ def _counts(blast: TaintBlast) -> str:
             "{n} that hold devices by an extended resource are spared before 1.37",
             n=spared,
         )
+    if blast.homeless:
+        text += ", " + trn(
+            "{n} of which finds no device then", "{n} of which find no device then", n=len(blast.homeless)
+        )
+    if blast.groups:
+        text += ", " + tr("and the Pods of PodGroups {groups}", groups=names(blast.groups))
     return text
 
 
@@ -463,7 +477,7 @@ def _driver(blast: TaintBlast) -> Iterator[Finding]:
             devices=names(f"{d.pool}/{d.device}" for d in blast.devices),
             taint=f"{rule.key}{'=' + rule.value if rule.value else ''}:{rule.effect}",
             whom=_whom(blast)
-            if rule.effect == "NoExecute"
+            if rule.effect == "NoExecute" or blast.claims_unread
             else trn("{n} of them is allocated", "{n} of them are allocated", n=blast.allocated),
         ),
         component="driver",
@@ -488,6 +502,35 @@ def _planned(blast: TaintBlast) -> Finding:
         severity="warning" if blast.warnings or blast.evicted else None,
         evidence=[_seen(blast)],
     )
+
+
+def _planned_together(ctx: Context) -> Iterator[Finding]:
+    """What rollouts of one taint do together: each may leave a node something, and all of them nothing."""
+    rules: defaultdict[tuple[str, str], list[TaintRule]] = defaultdict(list)
+    for wish in ctx.profile.taints.devices:
+        if wish.expect == "rollout":
+            rules[wish.key, wish.value or ""].append(_rule_of(wish))
+    for (key, value), group in sorted(rules.items()):
+        if len(group) < 2:
+            continue
+        blast = together(ctx.snapshot, group, version=_target(ctx), index=index(ctx))
+        text = trn(
+            "{n} planned rule of {taint}: {whom}",
+            "{n} planned rules of {taint} together: {whom}",
+            n=len(group),
+            taint=f"{key}={value}" if value else key,
+            whom=_whom(blast),
+        )
+        if blast.warnings:
+            text += "; " + "; ".join(blast.warnings)
+        yield finding(
+            PLANNED,
+            text,
+            component="device taint",
+            name=f"{key}{'=' + value if value else ''}",
+            severity="warning" if blast.warnings or blast.evicted else None,
+            evidence=[_seen(blast)],
+        )
 
 
 def _closed_nodes(ctx: Context) -> Iterator[Finding]:

@@ -38,7 +38,9 @@ FORMATS = ("text", "yaml", "json")
 @cluster_options
 @click.option("--driver", help="Devices of this driver.")
 @click.option("--pool", help="Devices of this pool (often a node's name).")
-@click.option("--device", help="Devices of this name.")
+@click.option(
+    "--device", "devices", multiple=True, help="Devices of this name; repeat it for several: one rule each."
+)
 @click.option("--all-devices", is_flag=True, help="Every device of the cluster.")
 @click.option("--key", help="Key of the taint that is planned.")
 @click.option("--value", default="", help="Value of the taint.")
@@ -58,7 +60,7 @@ def taint(
     cluster: ClusterOptions,
     driver: str | None,
     pool: str | None,
-    device: str | None,
+    devices: tuple[str, ...],
     all_devices: bool,
     key: str | None,
     value: str,
@@ -75,7 +77,7 @@ def taint(
     cluster and every taint that drivers set.
     """
     form = choose_format(form, output, FORMATS, "text")
-    chosen = bool(driver or pool or device or all_devices)
+    chosen = bool(driver or pool or devices or all_devices)
     if key and not chosen:
         raise click.UsageError("say which devices: --driver, --pool, --device, or --all-devices")
     if chosen and not key:
@@ -85,22 +87,21 @@ def taint(
     snapshot = read_snapshot(paths, cluster)
     from changegen.i18n import language
     from changegen.model.snapshot import TaintRule
-    from changegen.taint import blast_radius, driver_taints, existing_rules
+    from changegen.taint import driver_taints, existing_rules, rules_of, together
 
     with language(lang):
         blasts: Sequence[TaintBlast]
         if key:
             planned = TaintRule(
                 name=name,
-                selector="some" if driver or pool or device else "all",
+                selector="some" if driver or pool or devices else "all",
                 driver=driver or "",
                 pool=pool or "",
-                device=device or "",
                 key=key,
                 value=value,
                 effect=effect,
             )
-            blasts = (blast_radius(snapshot, planned),)
+            blasts = (together(snapshot, rules_of(planned, tuple(dict.fromkeys(devices)))),)
         else:
             blasts = (*existing_rules(snapshot), *(() if rule else driver_taints(snapshot)))
             if rule:
@@ -108,22 +109,25 @@ def taint(
                 if not blasts:
                     known = ", ".join(r.name for r in snapshot.taint_rules) or "none"
                     raise Failure(f"there is no DeviceTaintRule {rule}; there are: {known}", 2)
-        emit(_rendered(blasts, snapshot, form, planned=bool(key)), output)
+        emit(_rendered(blasts, snapshot, form, file=name if key else ""), output)
     if key and form == "text":
         hint(f"changegen taint … -f yaml -o {name}.yaml, then follow the steps above")
     sys.exit(partial_exit(cluster, snapshot))
 
 
-def _rendered(blasts: Sequence[TaintBlast], snapshot: Snapshot, form: str, *, planned: bool) -> str | bytes:
+def _rendered(blasts: Sequence[TaintBlast], snapshot: Snapshot, form: str, *, file: str) -> str | bytes:
+    """The table; with `file`, the name of the file for the planned rules, their YAML and steps too."""
     from changegen import store
-    from changegen.i18n import tr
+    from changegen.i18n import tr, trn
     from changegen.taint import lines, rollout, rule_yaml
 
     if form == "json":
         return store.pretty({"schema": "changegen.taint/v1", "taints": blasts})
     if form == "yaml":
-        rules = [blast for blast in blasts if blast.source != "driver"]
-        return "---\n".join(rule_yaml(blast.rule, snapshot) for blast in rules)
+        rules = [
+            rule for blast in blasts if blast.source != "driver" for rule in blast.rules or (blast.rule,)
+        ]
+        return "---\n".join(rule_yaml(rule, snapshot) for rule in rules)
     if not blasts:
         return tr("No device taint is in this reading.") + "\n"
     out: list[str] = []
@@ -131,13 +135,19 @@ def _rendered(blasts: Sequence[TaintBlast], snapshot: Snapshot, form: str, *, pl
         head = {
             "rule": f"DeviceTaintRule {blast.rule.name}",
             "driver": tr("set by the driver {driver}", driver=blast.rule.driver),
-            "planned": tr("planned rule {name}", name=blast.rule.name),
+            "planned": trn(
+                "planned rule {name}",
+                "planned rules {name}",
+                n=max(len(blast.rules), 1),
+                name=", ".join(rule.name for rule in blast.rules or (blast.rule,)),
+            ),
         }[blast.source]
         out.append(plain(head))
         out += [f"  {plain(line)}" for line in lines(blast)]
-        if planned:
-            out += ["", rule_yaml(blast.rule, snapshot).rstrip(), ""]
-            for number, step in enumerate(rollout(blast), 1):
+        if file:
+            made = "---\n".join(rule_yaml(rule, snapshot) for rule in blast.rules or (blast.rule,))
+            out += ["", made.rstrip(), ""]
+            for number, step in enumerate(rollout(blast, file), 1):
                 out.append(f"{number}. {plain(step.title)}")
                 out += [f"     {plain(c.text)}" for c in step.commands]
                 if step.go_on:

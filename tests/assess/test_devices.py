@@ -15,7 +15,7 @@ from changegen.assess.extended import migration, served
 from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes, troubles
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
-from changegen.model.profile import ExtendedResourceWish, Profile
+from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
 from changegen.model.snapshot import Driver, Lease, PodUse, Snapshot, Workload, WorkloadRef
 from changegen.model.ticket import Finding
 from tests.assess.build import context, control_plane, kubelet, node, profile
@@ -192,6 +192,21 @@ def test_what_stops_a_move(change: dict[str, object], why: str) -> None:
     found = migration(moving(**change), RESOURCE)
     assert found.verdict == "no-go"
     assert any(why in text for text in found.why)
+
+
+def test_planned_taints_are_also_looked_at_together() -> None:
+    def planned(*devices: str) -> list[Finding]:
+        wishes = tuple(
+            DeviceTaintWish(key="x.example/m", expect="rollout", driver=DRIVER, pool="n1", device=d)
+            for d in devices
+        )
+        snapshot = gpus(pool("n1"), pool("n2"), components=control_plane("v1.37.2"))
+        return of(assess(snapshot, profile(taints=Taints(devices=wishes)), kubedata.load()), "CG-TAINT-012")
+
+    assert not any("together" in item.message for item in planned("gpu-0"))
+    both = [item for item in planned("gpu-0", "gpu-1") if "together" in item.message]
+    assert [item.severity for item in both] == ["warning"]
+    assert f"Every device of {DRIVER} on n1 is selected" in both[0].message
 
 
 def wished(source: Any, *parts: Any, nodes: str = "", **more: Any) -> list[Finding]:
