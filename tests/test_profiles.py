@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from changegen import profiles
+from changegen import kubedata, profiles
 from changegen.errors import ProfileError, UsageError
 
 HEAD = "schema: changegen.profile/v1\nname: mine\n"
@@ -338,8 +338,6 @@ def test_examples_in_the_starting_file_are_valid_too(tmp_path):
 
 
 def test_lint_against_the_kubernetes_data(tmp_path):
-    from changegen import kubedata
-
     data = kubedata.load()
     name = write(
         tmp_path,
@@ -368,6 +366,53 @@ accept:
     assert "device-taint-rules" in issues["features[0]"].message
     assert len(issues) == 6
     assert not [i for row in profiles.list_profiles() if row.shipped for i in profiles.lint(row.name, data)]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "severity"),
+    [
+        ("feature_gates: {gates: [{name: SidecarContainers, value: true}]}", "gates[0].name", "error"),
+        ("feature_gates: {gates: [{name: SidecarContainers, value: null}]}", "gates[0].name", "warning"),
+        ("apis: [{group_version: resource.k8s.io/v9}]", "apis[0].group_version", "error"),
+        ("apis: [{group_version: resource.k8s.io/v9, expect: absent}]", "apis[0].group_version", "warning"),
+        ("apis: [{group_version: example.com/v1}]", "", ""),
+    ],
+)
+def test_what_the_target_does_not_know_is_an_error_where_it_is_wanted(tmp_path, text, path, severity):
+    name = write(tmp_path, f"target: {{kubernetes: '1.37'}}\n{text}\n")
+    found = profiles.lint(name, kubedata.load())
+    assert [(i.path.removeprefix("feature_gates."), i.severity) for i in found] == (
+        [(path, severity)] if path else []
+    )
+
+
+def test_a_target_that_the_data_do_not_know_is_said_once_and_nothing_is_judged_by_it(tmp_path):
+    name = write(
+        tmp_path, "target: {kubernetes: '1.99'}\nfeature_gates: {gates: [{name: SidecarContainers}]}\n"
+    )
+    (issue,) = profiles.lint(name, kubedata.load())
+    assert (issue.path, issue.severity) == ("target.kubernetes", "warning")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("title: x", True),
+        ("target: {kubernetes: '1.37'}", False),
+        ("target: {components: [{name: kubelet, version: '1.37'}]}", False),
+    ],
+)
+def test_a_profile_without_any_version_is_told_so(tmp_path, text, told):
+    assert bool(profiles.lint(write(tmp_path, f"{text}\n"))) is told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("change: {owner: 5.5}", False), ("change: {owner: [a]}", False), ("change: {owner: true}", True)],
+)
+def test_quotes_are_proposed_where_they_help(tmp_path, text, told):
+    issues = profiles.lint(write(tmp_path, f"{text}\ntarget: {{kubernetes: '1.37'}}\n"))
+    assert any("write it in quotes" in i.message for i in issues) is told
 
 
 def test_json_schema_takes_the_shipped_profiles():
