@@ -230,7 +230,7 @@ def next_minors(today: str, target: str) -> tuple[str, ...]:
 
 
 def in_order(versions: list[Version]) -> list[Version]:
-    """Sorted by `sort_key`."""
+    """All versions in one stable order, schemes and builds included: for output, not for judging age; see `sort_key`."""
     return sorted(versions, key=lambda version: version.sort_key)
 
 

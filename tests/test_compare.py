@@ -498,6 +498,17 @@ def test_a_reading_is_named_by_cluster_version_and_time_or_by_its_source():
     assert (found.before, found.after) == ("prod-a v1.36.3 T1", "test")
 
 
+def test_facts_of_openshift_are_compared_where_both_read_them():
+    kinds = tuple(k for k in ALL_KINDS if k != "clusterversions.config.openshift.io")
+    read, moved, unread = snap(openshift={"v": "4.20"}), snap(openshift={"v": "4.21"}), snap(kinds_read=kinds)
+    assert rows(compare(read, moved)) == [("changed", "openshift", ("v",), ("openshift",), "4.20", "4.21")]
+    assert rows(compare(snap(), moved)) == [("added", "openshift", ("v",), ("openshift",), None, "4.21")]
+    for first, second, side in ((read, unread, "after"), (unread, read, "before")):
+        found = compare(first, second)
+        assert found.changes == ()
+        assert ("openshift", side) in {(n.area, n.side) for n in found.not_comparable}
+
+
 def test_a_list_that_was_cut_says_nothing_of_what_is_not_in_it():
     before = snap(nodes=(s.Node(name="n1"), s.Node(name="n2", kubelet_version="v1")))
     cut = (s.Unobserved(what="nodes", reason="truncated", failed=True),)

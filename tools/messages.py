@@ -103,7 +103,11 @@ def in_source(path: Path) -> tuple[set[str], list[int]]:
 
 
 def in_template(path: Path) -> set[str]:
-    """Return the messages of one template."""
+    """Return the messages of one template.
+
+    Raises:
+        NotLiteralError: It calls ``tr`` with something that is no literal.
+    """
     text = path.read_text(encoding="utf-8")
     found = [_unquoted(a, b) for a, b in _TEMPLATE.findall(text)]
     for one_a, one_b, many_a, many_b in _TEMPLATE_COUNT.findall(text):

@@ -42,7 +42,15 @@ class Walk:
     def pair(
         self, subject: str, before: Any, after: Any, prefix: str, skip: frozenset[str] = frozenset()
     ) -> None:
-        """Compare one thing with its counterpart."""
+        """Compare one thing with its counterpart.
+
+        Args:
+            subject: What it is called in changes.
+            before: The thing of the first reading.
+            after: Its counterpart.
+            prefix: Its path in the snapshot: ``nodes[]``.
+            skip: Fields that are told elsewhere, or are new by necessity.
+        """
         self._subject, self._own = subject, []
         if isinstance(before, s.Component) and before.flags_observable != after.flags_observable:
             skip |= {"flags", "flags_observable", "config_file"}

@@ -87,18 +87,30 @@ def field_key(text: str) -> str:
 
 
 def kubectl_get(what: str, path: str, *, kubectl: str = "kubectl ", flags: str = "") -> str:
-    """A ``kubectl get`` that prints a JSONPath."""
+    """A ``kubectl get`` that prints a JSONPath.
+
+    Args:
+        what: Resource, and names or a namespace, each quoted already: ``-n ml pods train-0``.
+        path: JSONPath in braces, as it is; it is quoted here.
+        kubectl: The program with a space behind it; ``FRESH`` asks past kubectl's discovery cache.
+        flags: Further flags.
+    """
     return f"{kubectl}get {what}{' ' + flags if flags else ''} -o jsonpath={quoted(path)}"
 
 
 def for_items(columns: Sequence[str], condition: str = "") -> str:
-    """A JSONPath that prints a row for each item of a list."""
+    """A JSONPath that prints a row for each item of a list, its columns with tabs between.
+
+    Args:
+        columns: JSONPaths relative to the item: ``.metadata.name``.
+        condition: A filter, ``@.spec.driver=="gpu.example.com"``; all items without.
+    """
     start = f"{{range .items[?({condition})]}}" if condition else "{range .items[*]}"
     return start + '{"\\t"}'.join(f"{{{column}}}" for column in columns) + '{"\\n"}{end}'
 
 
 def read_rows(output: str, columns: int) -> list[list[str]]:
-    """Rows of tab-separated cells, filled up to a number of columns."""
+    """Rows of tab-separated cells, filled up with empty ones to a number of columns; empty lines are no rows."""
     rows = []
     for line in output.split("\n"):
         if not line.strip():
@@ -109,7 +121,11 @@ def read_rows(output: str, columns: int) -> list[list[str]]:
 
 
 def read_json(text: str) -> list[object]:
-    """JSON values that kubectl printed behind each other with a space between."""
+    """JSON values that kubectl printed behind each other with a space between.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
     decoder = json.JSONDecoder()
     found: list[object] = []
     position = 0
@@ -128,7 +144,7 @@ def as_int(text: str) -> int:
 
 
 def seen_in(source: str, path: str, value: object, provenance: str) -> Evidence:
-    """Evidence of a fact."""
+    """Evidence of a fact: the file, object or path that was read, the field in it, its value, and the kind of source."""
     return Evidence(
         source=source, path=path, value="" if value is None else str(value), provenance=provenance
     )
@@ -153,7 +169,7 @@ def lacking(snapshot: Snapshot, *kinds: str, namespace: str = "") -> Reading | N
 
 
 def counted(reading: Reading) -> Reading:
-    """How many keys of a map have each value: for clusters whose maps are too long to print."""
+    """A map by key as one from each value to how many keys have it: for clusters whose maps are too long to print."""
     if not reading.known or not isinstance(reading.value, dict):
         return reading
     counts = Counter(str(value) for value in reading.value.values())

@@ -47,7 +47,18 @@ class _List:
         findings: Sequence[str] = (),
         title: str = "",
     ) -> Reading:
-        """Add a check of a fact; with ``same-as-before`` or ``at-most`` and no value, before is expected."""
+        """Add a check of a fact, and return what the reading says of it; a key that is there already adds none.
+
+        Args:
+            key: Name of the check within the plan, ``check:kubelets``; steps refer to it.
+            fact: Row of ``changegen.facts``; gives layer, title and command.
+            args: Of the row.
+            expected: Value wanted; without one, comparisons with the reading before expect what that says.
+            compare: How the later value is held against it, as in ``model.ticket.Check``.
+            wait: Seconds that the value may take to come.
+            findings: Ids of findings whose remedy it proves.
+            title: Another title than the row's.
+        """
         row = FACTS[fact]
         reading = row.evaluate(self.scene.snapshot, args)
         if compare in ("same-as-before", "at-most", "at-least") and expected is None:

@@ -10,7 +10,11 @@ __all__ = ["make_monitoring"]
 
 
 def make_monitoring(scene: Scene) -> tuple[MonitorRow, ...]:
-    """Rows with a baseline where the reading has one."""
+    """Rows with a baseline where the reading has one.
+
+    The metrics are those that the components register: apiserver endpoints/metrics, scheduler and
+    devicetainteviction metrics of Kubernetes 1.37, etcd's etcdserver and mvcc metrics. When to stop is a suggestion.
+    """
     rows = [
         MonitorRow(
             signal=tr("Errors of the API servers"),

@@ -203,7 +203,7 @@ class Scene:
 
     @cached_property
     def skew(self) -> int:
-        """Minors that a kubelet may be behind, by the data's skew rules."""
+        """Minors that a kubelet may be behind the API server: the version skew policy, as the Kubernetes data has it."""
         for rule in self.data.skew:
             if rule.component == "kubelet" and rule.against == "kube-apiserver":
                 return rule.older
@@ -723,7 +723,14 @@ class Scene:
         node: str = "",
         fields: Mapping[str, str] | None = None,
     ) -> tuple[Command, ...]:
-        """Templates with their fields filled."""
+        """Templates with their fields filled.
+
+        Args:
+            templates: Of the distribution's data.
+            hop: Gives the versions; None: those of the change as a whole.
+            node: Gives name, address and etcd member; empty: for a node that ``fields`` name by a variable.
+            fields: Fields of the caller's own, quoted already; they beat the others.
+        """
         values = self.fields(hop, node) | dict(fields or {})
         where = {"node": node}
         return tuple(

@@ -166,7 +166,12 @@ def _numbers_as_text(value: Any, type_: Any) -> Any:
 
 
 def chain(name: str, beside: Path | None = None) -> list[File]:
-    """Return the profile's file and those it extends, nearest first."""
+    """Return the profile's file and those it extends, nearest first.
+
+    Raises:
+        ProfileError: One is not there or is no YAML mapping, or they extend each other in a circle; the place is that of
+            the ``extends`` that names it.
+    """
     files: list[File] = []
     seen: list[Path] = []
     wanted, folder, origin = name, beside, ""

@@ -104,7 +104,7 @@ def explain_variables(scene: Scene, steps: Sequence[StepDraft]) -> None:
 
 
 def packages(scene: Scene, tool: str, hop: HopPlan, node: str) -> list[Command]:
-    """Commands that bring a tool to a node, by the family of its operating system."""
+    """Commands that bring a tool (``kubeadm``, ``kubelet``) to a node in the version of the hop, by its operating system's family."""
     families = scene.distribution.packages.get(tool, {})
     return list(scene.commands(families.get(scene.family(node), families.get("other", ())), hop, node))
 
