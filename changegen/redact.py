@@ -8,7 +8,8 @@ What is replaced, in fields of its own and wherever it stands inside other text 
 * values of labels and selectors (matching stays right, since both sides change alike)
 * URLs
 
-What stays: versions, images' last part and tag, gates, flags, Kubernetes' own names, domains in ``KEPT_DOMAINS``, system
+What stays: versions, images' last part and tag, gates, flags, Kubernetes' own names, domains in ``KEPT_DOMAINS``, names of
+drivers that their projects publish (they tell software, and what is known of a driver hangs on its name), system
 namespaces and the names in them (node names in them are replaced), label values in ``KEPT_LABELS``, times, counts.
 
 Pure. A mapping can be handed on, so that a second snapshot of the same cluster gets the same pseudonyms. The mapping
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -56,6 +57,7 @@ KEPT_DOMAINS: Final = (
     "k3s.io",
     "k8s.io",
     "k8s.ovn.org",
+    "k8snetworkplumbingwg.io",
     "kubernetes.io",
     "microsoft.com",
     "nvidia.com",
@@ -503,9 +505,17 @@ _TOP_LEVEL: Final = re.compile(
 )
 
 
+@cache
+def _kept() -> tuple[str, ...]:
+    from changegen.assess.driver_apis import public_drivers
+
+    return (*KEPT_DOMAINS, *public_drivers())
+
+
+@cache
 def _kept_domain(host: str) -> bool:
     host = host.lower()
-    return any(host == kept or host.endswith(f".{kept}") for kept in KEPT_DOMAINS)
+    return any(host == kept or host.endswith(f".{kept}") for kept in _kept())
 
 
 def _mac(number: int) -> str:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
 import re
+from importlib.resources import files
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changegen.assess.driver_apis import public_drivers
+from changegen.assess.health import FILLS_STATUS
 from changegen.model import snapshot as s
 from changegen.redact import redact
 from changegen.store import canonical
@@ -52,6 +56,16 @@ def said(text: str, **fields) -> str:
 )
 def test_what_is_replaced_inside_text(text, result):
     assert said(text) == result
+
+
+def test_names_that_shipped_knowledge_hangs_on_stay_and_others_of_that_kind_go():
+    rollbacks = json.loads((files("changegen") / "data" / "driver-rollback.json").read_bytes())
+    known = {*public_drivers(), *FILLS_STATUS, *(row["driver"] for row in rollbacks)}
+    assert {"dra.net", "gpu.nvidia.com", "npu.rebellions.ai"} < known
+    for name in sorted(known):
+        assert said(f"driver {name} and {name}/ifName") == f"driver {name} and {name}/ifName"
+    assert "rebellions.ai" not in said("see host.rebellions.ai")
+    assert "example.com" not in said("driver gpu.example.com")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,15 @@ import msgspec
 
 from changegen.versions import parse_image, same_release, try_version
 
-__all__ = ["DirectCall", "DriverRelease", "Project", "kubelet_speaks", "release_of", "same_tag"]
+__all__ = [
+    "DirectCall",
+    "DriverRelease",
+    "Project",
+    "kubelet_speaks",
+    "public_drivers",
+    "release_of",
+    "same_tag",
+]
 
 
 class DirectCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +51,8 @@ class DriverRelease(msgspec.Struct, frozen=True, kw_only=True):
     plugin: tuple[str, ...]
     """Kubelet plugin APIs that it registers, any one of which is enough."""
     calls: tuple[DirectCall, ...] = ()
+    metadata: bool = False
+    """Its code can turn device metadata for containers on (KEP-5304); whether it is on no API shows."""
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +110,11 @@ def release_of(image: str, version: str) -> tuple[Project, DriverRelease] | None
             if same_tag(release.version, version):
                 return project, release
     return None
+
+
+def public_drivers() -> tuple[str, ...]:
+    """Names of the drivers of the table, as their projects publish them; those that anybody may choose (`*`) left out."""
+    return tuple(sorted({name for p in _table().projects for name in p.drivers if "*" not in name}))
 
 
 def kubelet_speaks(minor: str | None) -> tuple[str, ...] | None:
