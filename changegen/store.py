@@ -7,6 +7,7 @@ same SHA-256. A name that ends in ``.gz`` is packed, without a time in its heade
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import io
@@ -223,14 +224,41 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> int:
     try:
         _replace(Path(os.path.realpath(name)), data)
     except FileNotFoundError:
-        raise OutputError(
-            tr("there is no such folder"), where=str(Path(name).parent), hint=tr("make it first")
-        ) from None
+        raise _no_folder(name) from None
     except OSError as error:
-        raise OutputError(
-            tr("it cannot be written: {problem}", problem=error.strerror or str(error)), where=name
-        ) from None
+        raise _not_written(name, error.strerror or str(error)) from None
     return len(data)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Find out before the work whether `write_bytes` can write a file there; nothing is written.
+
+    Raises:
+        OutputError: as `write_bytes`; a disk that is full is noticed only then.
+    """
+    name = os.fspath(path)
+    if name == "-":
+        return
+    target = Path(os.path.realpath(name))
+    if not target.parent.is_dir():
+        raise _no_folder(name)
+    try:
+        regular = stat.S_ISREG(target.stat().st_mode)
+    except FileNotFoundError:
+        regular = True
+    except OSError as error:
+        raise _not_written(name, error.strerror) from None
+    # A regular file is replaced by one that is written beside it.
+    if not os.access(target.parent if regular else target, os.W_OK):
+        raise _not_written(name, os.strerror(errno.EACCES))
+
+
+def _no_folder(name: str) -> OutputError:
+    return OutputError(tr("there is no such folder"), where=str(Path(name).parent), hint=tr("make it first"))
+
+
+def _not_written(name: str, problem: str | None) -> OutputError:
+    return OutputError(tr("it cannot be written: {problem}", problem=problem or "?"), where=name)
 
 
 def write_record(path: str | os.PathLike[str], value: Any, *, indent: bool = False) -> str:

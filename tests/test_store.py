@@ -172,6 +172,22 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     assert not Path("/dev/null").is_file()
 
 
+def test_what_can_be_written_is_found_out_without_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for good in ("-", "/dev/null", str(tmp_path / "new.json")):
+        store.check_writable(good)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OutputError, match="no such folder"):
+        store.check_writable(tmp_path / "none" / "x.json")
+    (tmp_path / "link.json").symlink_to(tmp_path / "elsewhere" / "x.json")
+    with pytest.raises(OutputError, match="no such folder"):
+        store.check_writable(tmp_path / "link.json")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(OutputError, match="it cannot be written: Permission denied"):
+        store.check_writable(tmp_path / "new.json")
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no such folder"):
         store.write_bytes(tmp_path / "none" / "t.md", b"x")

@@ -25,7 +25,7 @@ from changegen.cli.options import (
     read_snapshot,
 )
 from changegen.cli.options import command as make
-from changegen.cli.terminal import hint
+from changegen.cli.terminal import aside, hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,10 +90,13 @@ def audit(
         if f.severity in _FAIL_ON[fail_on] and (f.accepted is None or f.accepted.expired)
     ]
     if form == "text":
+        from changegen.render.view import severity_word
+
         counts = {s: sum(f.severity == s for f in found.findings) for s in ("blocking", "warning", "info")}
-        click.echo(", ".join(f"{n} {s}" for s, n in counts.items()), err=True)
         target = f"--profile {profile}" if profile else f"--to {to}"
-        hint(f"changegen ticket {' '.join(paths) or ''} {target} -o ticket.md".replace("  ", " "))
+        with language(lang):
+            aside(", ".join(f"{n} {severity_word(s)}" for s, n in counts.items()))
+            hint(f"changegen ticket {' '.join(paths) or ''} {target} -o ticket.md".replace("  ", " "))
     sys.exit(forget_partial(3 if serious else 0, partial_exit(cluster, snapshot)))
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterOptions",
     "check_readable",
+    "checked_output",
     "choose_format",
     "cluster_options",
     "command",
@@ -256,6 +257,15 @@ def set_options(function: F) -> F:
     )(function)
 
 
+def checked_output(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """Refuse ``-o`` where nothing can be written, before the work is done (the callback of every ``-o``)."""
+    if value not in {None, "-"}:
+        from changegen.store import check_writable
+
+        check_writable(str(value))
+    return value
+
+
 def output_options(
     formats: Sequence[str], *, default: str, extensions: dict[str, str] | None = None
 ) -> Callable[[F], F]:
@@ -273,6 +283,7 @@ def output_options(
             "-o",
             metavar="FILE",
             type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+            callback=checked_output,
             help=f"Write to this file, whole or not at all.{told}",
         )(function)
         return click.option(

@@ -63,7 +63,7 @@ def probe(
     form = choose_format(form, output, FORMATS, "text")
     from changegen import store
     from changegen.cli.tickets import read_ticket
-    from changegen.i18n import language
+    from changegen.i18n import language, tr
     from changegen.probe import evidence_file, probes
 
     made = read_ticket(ticket) if ticket else None
@@ -81,10 +81,14 @@ def probe(
         else:
             emit(_text(found), output)
     if form == "text" and found:
-        hint(
-            "changegen probe … --ticket ticket.json -f evidence -o seen.yaml, then fill it for "
-            "changegen verify ticket.json --runtime-evidence seen.yaml"
-        )
+        with language(lang):
+            hint(
+                tr(
+                    "{first}, then fill it for {second}",
+                    first="changegen probe … --ticket ticket.json -f evidence -o seen.yaml",
+                    second="changegen verify ticket.json --runtime-evidence seen.yaml",
+                )
+            )
     sys.exit(partial_exit(cluster, snapshot))
 
 

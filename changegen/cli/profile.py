@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from changegen.cli import Failure
-from changegen.cli.options import choose_format, emit, load_data, output_options
+from changegen.cli.options import checked_output, choose_format, emit, load_data, output_options
 from changegen.cli.terminal import hint, plain, table
 
 __all__ = ["command"]
@@ -121,7 +121,14 @@ def lint(
 
 
 @group.command("schema")
-@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help=_WRITE)
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    callback=checked_output,
+    help=_WRITE,
+)
 def schema(output: str | None) -> None:
     """Print the JSON Schema of a profile file."""
     import msgspec
@@ -136,7 +143,14 @@ def schema(output: str | None) -> None:
 @click.option(
     "--to", metavar="VERSION", default="", help="Target version; without it the newest minor that is known."
 )
-@click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help=_WRITE)
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    callback=checked_output,
+    help=_WRITE,
+)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def init(name: str, to: str, output: str | None, force: bool) -> None:
     """Write a commented profile to start from, to stdout or to -o FILE.

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from changegen.cli.options import ClusterOptions, cluster_options, emit
+from changegen.cli.options import ClusterOptions, checked_output, cluster_options, emit
 from changegen.cli.options import command as make
 from changegen.cli.terminal import hint, plain, table
 
@@ -35,6 +35,7 @@ __all__ = ["command"]
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
+    callback=checked_output,
     help="Write to this file, whole or not at all.",
 )
 def rbac(

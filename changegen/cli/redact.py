@@ -10,6 +10,7 @@ import click
 from changegen.cli import Failure
 from changegen.cli.options import (
     ClusterOptions,
+    checked_output,
     cluster_options,
     emit,
     input_argument,
@@ -17,7 +18,7 @@ from changegen.cli.options import (
     read_snapshot,
 )
 from changegen.cli.options import command as make
-from changegen.cli.terminal import hint, note
+from changegen.cli.terminal import aside, hint
 
 __all__ = ["command"]
 
@@ -30,6 +31,7 @@ __all__ = ["command"]
     "map_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=checked_output,
     help="Keep the pseudonyms here and take those that are there already. It undoes the redaction: keep it to yourself.",
 )
 @click.option(
@@ -37,6 +39,7 @@ __all__ = ["command"]
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
+    callback=checked_output,
     help="Write to this file, whole or not at all; a name that ends in .gz is packed.",
 )
 def redact(
@@ -45,8 +48,8 @@ def redact(
     """Give a snapshot pseudonyms, so that it can be shared: the same name is the same pseudonym everywhere.
 
     Names of nodes, namespaces and what is in them, addresses, UIDs, serial numbers, the owner's domains, image hosts
-    and label values are replaced, also inside messages. Versions, gates, flags and Kubernetes' own names stay. Use one
-    --map for readings that shall be compared.
+    and label values are replaced, also inside messages. Versions, gates, flags, Kubernetes' own names and those of public
+    drivers stay. Use one --map for readings that shall be compared.
     """
     from changegen import store
     from changegen.redact import redact as give_pseudonyms
@@ -58,7 +61,7 @@ def redact(
         store.write_bytes(map_file, store.pretty({"schema": "changegen.pseudonyms/v1", "pseudonyms": used}))
     emit(store.canonical(shared), output)
     counts = {kind: len(names) for kind, names in sorted(used.items()) if names}
-    note("replaced: " + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts.items()))
+    aside("replaced: " + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts.items()))
     hint("look through the file before it leaves the house: free text can hold what no rule knows")
     sys.exit(partial_exit(cluster, snapshot))
 

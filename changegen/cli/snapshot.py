@@ -8,6 +8,7 @@ import click
 
 from changegen.cli.options import (
     ClusterOptions,
+    checked_output,
     cluster_options,
     command,
     emit,
@@ -30,6 +31,7 @@ __all__ = ["command"]
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
+    callback=checked_output,
     help="Write to this file, whole or not at all; a name that ends in .gz is packed.",
 )
 def snapshot(

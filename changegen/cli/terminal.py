@@ -9,7 +9,21 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-__all__ = ["capped", "colour", "hint", "is_terminal", "note", "plain", "table", "warn", "wide"]
+from changegen.i18n import tr
+
+__all__ = [
+    "aside",
+    "capped",
+    "colour",
+    "hint",
+    "is_quiet",
+    "is_terminal",
+    "note",
+    "plain",
+    "table",
+    "warn",
+    "wide",
+]
 
 # C0 and C1 controls, line and paragraph separators, bidi embeddings and isolates, zero-width and byte-order marks,
 # tag characters: each can move the cursor, recolour, hide or reorder what a person reads.
@@ -52,24 +66,33 @@ def note(text: str) -> None:
     click.echo(plain(text), err=True)
 
 
+def aside(text: str) -> None:
+    """Say on stderr what is good to know, and not with ``-q``."""
+    if not is_quiet():
+        note(text)
+
+
+def is_quiet() -> bool:
+    """Whether ``-q`` was given."""
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and context.find_root().meta.get("changegen.quiet"))
+
+
 def warn(text: str) -> None:
     """Say something on stderr that the person must not overlook."""
     click.echo(f"Warning: {plain(text)}", err=True)
 
 
 def hint(text: str) -> None:
-    """Say on stderr which command comes next."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.find_root().meta.get("changegen.quiet"):
-        return
-    click.echo(f"Next: {plain(text)}", err=True)
+    """Say on stderr which command comes next, and not with ``-q``."""
+    aside(tr("Next: {text}", text=text))
 
 
 def capped(items: Sequence[str], limit: int = 6) -> str:
     """Return ``a, b, c and 4 more``."""
     if len(items) <= limit:
         return ", ".join(items)
-    return f"{', '.join(items[: limit - 1])} and {len(items) - limit + 1} more"
+    return tr("{names} and {n} more", names=", ".join(items[: limit - 1]), n=len(items) - limit + 1)
 
 
 def wide(text: str) -> int:

@@ -26,7 +26,8 @@ from changegen.cli.options import (
     set_options,
 )
 from changegen.cli.options import command as make
-from changegen.cli.terminal import capped, hint, note
+from changegen.cli.templates import check_templates, template_option
+from changegen.cli.terminal import aside, capped, hint, note
 
 if TYPE_CHECKING:
     from changegen.model.ticket import Ticket
@@ -60,15 +61,7 @@ FORMATS = (
     metavar="TIME",
     help="When the ticket is made; without it the time of the reading.",
 )
-@click.option(
-    "--template",
-    "templates",
-    envvar="CHANGEGEN_TEMPLATE",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder of templates that go before the shipped ones.",
-)
+@template_option
 @click.option(
     "--template-init",
     type=click.Path(file_okay=False, path_type=Path),
@@ -120,10 +113,9 @@ def ticket(
         _copy_templates(template_init)
         return
     form = choose_format(form, output, FORMATS, "markdown")
-    for folder in templates:
-        if not folder.is_dir():
-            raise click.UsageError(f"--template {folder}: there is no such folder")
+    check_templates(templates)
     from changegen import profiles
+    from changegen.i18n import language, tr
 
     wanted = load_profile(profile, to, fields)
     snapshot = read_snapshot(paths, cluster)
@@ -148,16 +140,20 @@ def ticket(
     content = render(made, form, template_dirs=templates, pdf_profile=pdf_profile)
     emit(content, output, binary=form == "pdf")
     code = partial_exit(cluster, snapshot)
-    if made.decision == "do-not-start":
-        note(made.headline)
-    if open_fields:
-        note(f"to fill: {capped(open_fields, 12)} (--set FIELD=VALUE)")
-    if output not in {None, "-"}:
-        hint(
-            f"changegen verify {output} AFTER  (after the change)"
-            if form == "json"
-            else "changegen ticket … -o ticket.json, which 'changegen verify' needs after the change"
-        )
+    with language(lang):
+        if made.decision == "do-not-start":
+            note(made.headline)
+        if open_fields:
+            aside(tr("to fill: {fields} (--set FIELD=VALUE)", fields=capped(open_fields, 12)))
+        if output not in {None, "-"}:
+            hint(
+                tr("{command}  (after the change)", command=f"changegen verify {output} AFTER")
+                if form in {"json", "pdf"}
+                else tr(
+                    "{command}, which 'changegen verify' needs after the change",
+                    command="changegen ticket … -o ticket.json",
+                )
+            )
     sys.exit(code)
 
 

@@ -21,6 +21,7 @@ from changegen.cli.options import (
     read_snapshot,
 )
 from changegen.cli.options import command as make
+from changegen.cli.templates import check_templates, template_option
 from changegen.cli.terminal import hint, note
 
 if TYPE_CHECKING:
@@ -81,15 +82,7 @@ FORMATS = ("text", "markdown", "html", "pdf", "json", "junit")
     envvar="CHANGEGEN_LANG",
     help="Language; the ticket's if not given.",
 )
-@click.option(
-    "--template",
-    "templates",
-    envvar="CHANGEGEN_TEMPLATE",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder of templates that go before the shipped ones.",
-)
+@template_option
 @click.option(
     "--schema",
     is_flag=True,
@@ -123,8 +116,10 @@ def verify(
     be read is unknown and never passes.
     """
     form = choose_format(form, output, FORMATS, "text")
+    check_templates(templates)
     from changegen.cli.evidence import read_evidence
     from changegen.cli.tickets import read_ticket
+    from changegen.i18n import language, tr
     from changegen.render import render
     from changegen.verify import verify as fill
 
@@ -150,7 +145,8 @@ def verify(
     if form != "text" or output not in {None, "-"}:
         note(results.headline)
     else:
-        hint("the same with -o closing-report.md (or .pdf) for the change record")
+        with language(results.lang):
+            hint(tr("the same with -o closing-report.md (or .pdf) for the change record"))
     bad = {"fail": {"failed"}, "unknown": {"failed", "incomplete"}, "never": set()}[fail_on]
     code = 3 if results.outcome in bad else 0
     sys.exit(forget_partial(code, partial_exit(cluster, after)))

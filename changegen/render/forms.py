@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 import yaml
 from jinja2 import TemplateError as JinjaError
+from jinja2 import TemplateSyntaxError as JinjaSyntaxError
 
 from changegen import resources
 from changegen.errors import TemplateError
@@ -22,7 +23,7 @@ from changegen.i18n import language, tr
 from changegen.model.base import Model
 from changegen.model.ticket import Ticket
 from changegen.render import view
-from changegen.render.jinja import environment
+from changegen.render.jinja import environment, place_of
 from changegen.times import read_time
 
 FORMS = ("servicenow", "jira")
@@ -106,14 +107,20 @@ def values(ticket: Ticket, form: Form, template_dirs: Sequence[Path] = ()) -> di
         for field in form.fields:
             try:
                 text = str(env.from_string(field.template).render(context)).strip()
-            except JinjaError as error:
-                raise TemplateError(
-                    f"field {field.name}: {error}", where=f"forms/{form.name}.yaml"
+            except JinjaSyntaxError as error:
+                raise _broken(
+                    form, field, f"{error.message} ({error.name or 'template'}:{error.lineno})"
                 ) from error
+            except (JinjaError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise _broken(form, field, f"{error} ({place_of(error, env, 'template')})") from error
             text = cut(text, field.limit, form.attachment)
             if text or field.empty == "keep":
                 made[field.name] = text
     return made
+
+
+def _broken(form: Form, field: FormField, problem: str) -> TemplateError:
+    return TemplateError(f"field {field.name}: {problem}", where=f"forms/{form.name}.yaml")
 
 
 def as_json(ticket: Ticket, name: str, template_dirs: Sequence[Path] = ()) -> bytes:

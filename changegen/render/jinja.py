@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -216,14 +217,33 @@ def render_template(
         ) from error
     except jinja2.UndefinedError as error:
         raise TemplateError(
-            f"template uses a value that does not exist: {error.message}", where=name
+            f"template uses a value that does not exist: {error.message}", where=place_of(error, env, name)
         ) from error
     except jinja2.exceptions.SecurityError as error:
-        raise TemplateError(f"template does what is not allowed: {error}", where=name) from error
+        raise TemplateError(
+            f"template does what is not allowed: {error}", where=place_of(error, env, name)
+        ) from error
     except MemoryError as error:
         raise TemplateError("template takes too much memory", where=name) from error
-    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise TemplateError(f"template failed: {error}", where=name) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise TemplateError(f"template failed: {error}", where=place_of(error, env, name)) from error
 
 
-__all__ = ["Scalar", "environment", "render_template", "value_text"]
+def place_of(error: BaseException, env: jinja2.Environment, name: str) -> str:
+    """Return ``partials/head.md.j2:12``: the innermost line of a template that an error went through.
+
+    Jinja gives the frames of a template the template's file and line.
+    """
+    folders = env.loader.searchpath if isinstance(env.loader, jinja2.FileSystemLoader) else []
+    place = name
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        for folder in folders:
+            if file.is_relative_to(folder):
+                place = f"{file.relative_to(folder).as_posix()}:{line}"
+        if str(file) == "<template>":
+            place = f"{name}:{line}"
+    return place
+
+
+__all__ = ["Scalar", "environment", "place_of", "render_template", "value_text"]

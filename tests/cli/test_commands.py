@@ -237,6 +237,76 @@ def test_now_from_flag_and_environment(run, snapshots):
     assert epoch["generated_at"] == "2027-01-15T08:00:00Z"
 
 
+def test_a_file_of_a_template_folder_that_replaces_nothing_is_told(run, snapshots, tmp_path):
+    folder = tmp_path / "mine"
+    (folder / "partials").mkdir(parents=True)
+    (folder / "partials" / "haed.md.j2").write_text("x", encoding="utf-8")
+    (folder / "ticket.md.j2").write_text("{% include 'own.j2' %}\n", encoding="utf-8")
+    (folder / "own.j2").write_text("own text\n", encoding="utf-8")
+    (folder / "README.txt").write_text("notes", encoding="utf-8")
+    shown = run("ticket", snapshots[0], "--to", "1.37.2", "--template", folder)
+    assert "own text" in shown.stdout
+    assert [line for line in shown.stderr.splitlines() if "replaces no template" in line] == [
+        f"Warning: {folder}/partials/haed.md.j2 replaces no template: did you mean partials/head.md.j2?"
+    ]
+    missing = ("--template", tmp_path / "none")
+    assert "there is no such folder" in run("verify", "t.json", snapshots[0], *missing, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("template", "where"),
+    [
+        ("one\n{{ t.nothing }}\n", "ticket.md.j2:2: template uses a value that does not exist"),
+        ("one\n\n{{ 1 // 0 }}\n", "ticket.md.j2:3: template failed"),
+        ("{% include 'own.j2' %}\n", "own.j2:2: template uses a value that does not exist"),
+        ("{{ t.title.join(5) }}\n", "ticket.md.j2:1: template failed"),
+        ("\n{{ t.__class__.__mro__ }}\n", "ticket.md.j2:2: template does what is not allowed"),
+    ],
+)
+def test_a_template_that_fails_names_its_line(run, snapshots, tmp_path, template, where):
+    (tmp_path / "ticket.md.j2").write_text(template, encoding="utf-8")
+    (tmp_path / "own.j2").write_text("a\n{{ t.nothing }}\n", encoding="utf-8")
+    assert where in run("ticket", snapshots[0], "--to", "1.36.4", "--template", tmp_path, code=2).stderr
+
+
+def test_a_form_that_fails_names_field_and_line(run, snapshots, tmp_path):
+    (tmp_path / "forms").mkdir()
+    (tmp_path / "forms" / "jira.yaml").write_text(
+        'schema: changegen.form/v1\nname: jira\nfields:\n- {name: x, template: "a\\n{{ t.nothing }}"}\n'
+    )
+    arguments = ("ticket", snapshots[0], "--to", "1.36.4", "-f", "jira", "--template", tmp_path)
+    told = run(*arguments, code=2).stderr
+    assert "forms/jira.yaml: field x: " in told
+    assert "(template:2)" in told
+
+
+def test_quiet_says_only_what_must_not_be_overlooked(run, snapshots, ticket, tmp_path):
+    """Not what is still to fill, not the counts, not the next command."""
+    for arguments in (
+        ("ticket", snapshots[0], "--to", "1.36.4", "-o", tmp_path / "t.md"),
+        ("audit", snapshots[0], "--to", "1.36.4"),
+        ("redact", snapshots[0], "-o", tmp_path / "r.json"),
+        ("probe", snapshots[0]),
+        ("verify", ticket, snapshots[1]),
+    ):
+        assert run(*arguments, code=None).stderr
+        assert not run("-q", *arguments, code=None).stderr
+
+
+@pytest.mark.parametrize("lang", ["en", "zh-CN"])
+def test_what_is_said_beside_the_output_is_in_its_language(run, snapshots, ticket, tmp_path, lang):
+    english = re.compile(r"to fill|Next:|blocking|warning|after the change|and \d+ more")
+    for arguments in (
+        ("ticket", snapshots[0], "--to", "1.36.4", "-o", tmp_path / "t.md"),
+        ("ticket", snapshots[0], "--to", "1.36.4", "-o", tmp_path / "t.json"),
+        ("audit", snapshots[0], "--to", "1.36.4"),
+        ("probe", snapshots[0]),
+        ("verify", ticket, snapshots[1]),
+    ):
+        told = run(*arguments, "--lang", lang, code=None).stderr
+        assert bool(english.search(told)) == (lang == "en"), told
+
+
 def test_template_init_gives_the_shipped_templates_to_edit(run, snapshots, tmp_path):
     folder = tmp_path / "mine"
     run("ticket", "--template-init", folder)

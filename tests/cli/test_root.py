@@ -242,6 +242,31 @@ def test_3_beats_4(run, before, tmp_path):
     run("audit", tmp_path, "--profile", "kubernetes-1.37-dra", "--fail-on", "never", code=4)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ticket", "INPUT", "--to", "1.37.2"),
+        ("audit", "INPUT", "--to", "1.37.2"),
+        ("diff", "INPUT", "INPUT"),
+        ("verify", "INPUT", "INPUT"),
+        ("snapshot", "INPUT"),
+        ("redact", "INPUT"),
+        ("probe", "INPUT"),
+        ("taint", "INPUT"),
+        ("rbac",),
+        ("gate", "DynamicResourceAllocation"),
+        ("profile", "init"),
+        ("profile", "schema"),
+        ("profile", "list"),
+    ],
+)
+def test_where_nothing_can_be_written_is_noticed_before_anything_is_read(run, tmp_path, arguments):
+    """The input is missing too, and would be told first if it were read first."""
+    given = [str(tmp_path / "missing") if part == "INPUT" else part for part in arguments]
+    told = run(*given, "-o", tmp_path / "none" / "out.json", code=1).stderr
+    assert f"{tmp_path / 'none'}: there is no such folder" in told
+
+
 def test_hints_go_to_stderr_and_quiet_holds(run, before, tmp_path):
     loud = run("snapshot", before, "-o", tmp_path / "s.json")
     assert loud.stdout == ""
