@@ -190,6 +190,7 @@ def release(git: Path, project: dict[str, Any], tag: str, helpers: dict[str, Any
         resource, plugin = spoken(*(show(f"vendor/{HELPER}/{name}") for name in SOURCES))
     calls: dict[tuple[str, str], str] = {}
     served: set[str] = set()
+    metadata = False
     paths = tuple(f"{path}/" for path in project["paths"])
     for name in sorted(listing):
         if not name.endswith(".go") or name.endswith("_test.go") or not name.startswith(paths):
@@ -197,6 +198,7 @@ def release(git: Path, project: dict[str, Any], tag: str, helpers: dict[str, Any
         source = show(name)
         for version, kind in _CALL.findall(source):
             calls.setdefault((f"v{version.lower()}", _KINDS[kind]), name)
+        metadata = metadata or "kubeletplugin.EnableDeviceMetadata(" in source
         served.update(re.findall(r'"k8s\.io/kubelet/pkg/apis/dra/(v\w+)"', source))
     if minor(built) in {"0.31", "0.32"}:
         # Until 0.32 a driver brings the gRPC server itself; what it can register is what it implements.
@@ -210,6 +212,8 @@ def release(git: Path, project: dict[str, Any], tag: str, helpers: dict[str, Any
         "resource": resource,
         "plugin": plugin,
     }
+    if metadata:
+        row["metadata"] = True
     if calls:
         row["calls"] = [
             {"version": version, "kind": kind, "file": name}
@@ -264,7 +268,8 @@ def main() -> int:
     table = {
         "about": "Made by tools/make_driver_apis.py. resource: versions of resource.k8s.io with which the helper of that "
         "release publishes slices and reads claims, any one of which is enough. plugin: kubelet plugin APIs that it "
-        "registers, any one of which is enough. calls: versions that the driver's own code asks for beside that.",
+        "registers, any one of which is enough. calls: versions that the driver's own code asks for beside that. metadata: its code can turn device "
+        "metadata on.",
         "helpers": list(helpers.values()),
         "kubelets": [kubelet(version) for version in KUBELETS],
         "projects": projects,

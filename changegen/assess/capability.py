@@ -17,6 +17,8 @@ from changegen.assess.apis import served_at_target
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, label_of, names
 from changegen.assess.dra import index
+from changegen.assess.driver_apis import release_of
+from changegen.assess.health import FILLS_STATUS, granular
 from changegen.i18n import tr, trn
 from changegen.model.ticket import Evidence, FeatureRow, Finding
 from changegen.versions import minor_key
@@ -252,7 +254,7 @@ def _judge(
     if minor_key(minor) < minor_key(feature.since):
         return "not-ready", (tr("it exists from {minor} on", minor=feature.since),)
     if not feature.gates:
-        return "cannot-tell", (tr("no gate: an option of each driver, which no API shows"),)
+        return _option(ctx)
     verdict = _Verdict([], [])
     at: Literal["today", "target"] = "target" if ctx.target is not None else "today"
     for gate in feature.gates:
@@ -264,6 +266,22 @@ def _judge(
     if verdict.unknown:
         return "cannot-tell", tuple(verdict.unknown)
     return "ready", ()
+
+
+def _option(ctx: Context) -> tuple[Literal["ready", "not-ready", "cannot-tell"], tuple[str, ...]]:
+    """Device metadata: an option of each driver. A release whose code lacks it cannot have it on."""
+    able: list[str] = []
+    unable: list[str] = []
+    for driver in ctx.snapshot.drivers:
+        known = release_of(driver.image, driver.version)
+        if known is not None:
+            (able if known[1].metadata else unable).append(f"{driver.driver} {driver.version}")
+    text = tr("no gate: an option of each driver, which no API shows")
+    if able:
+        text += "; " + tr("the code of {drivers} has it", drivers=names(able))
+    if unable:
+        return "not-ready", (tr("the code of {drivers} has no such option", drivers=names(unable)), text)
+    return "cannot-tell", (text,)
 
 
 def _gate(ctx: Context, gate: str, minor: str, at: Literal["today", "target"], verdict: _Verdict) -> None:
@@ -281,10 +299,10 @@ def _gate(ctx: Context, gate: str, minor: str, at: Literal["today", "target"], v
         closed = [state for state in states if state.value is False]
         if closed:
             version = f" {_versions(ctx, closed)}" if component == "kubelet" else ""
-            off.append(f"{component}{version} {names(state.node or state.instance for state in closed)}")
+            off.append(_placed(f"{component}{version}", closed))
         dark = [state for state in states if state.value is None]
         if dark:
-            blind.append(f"{component} {names(state.node or state.instance for state in dark)}")
+            blind.append(_placed(component, dark))
     if off:
         verdict.missing.append(tr("gate {gate} off on {where}", gate=gate, where="; ".join(off)))
     if blind:
@@ -296,6 +314,12 @@ def _gate(ctx: Context, gate: str, minor: str, at: Literal["today", "target"], v
         verdict.unknown.append(
             tr("gate {gate}: no instance of {components} is seen", gate=gate, components=", ".join(unseen))
         )
+
+
+def _placed(what: str, states: list[GateState]) -> str:
+    """`kubelet 1.35.4 n1, n2`; only the component where the reading names no node or Pod of it."""
+    where = {state.node or state.instance for state in states} - {states[0].component}
+    return f"{what} {names(where)}" if where else what
 
 
 def _kinds(ctx: Context, feature: Feature, minor: str, verdict: _Verdict) -> None:
@@ -332,18 +356,30 @@ def _kinds(ctx: Context, feature: Feature, minor: str, verdict: _Verdict) -> Non
 
 
 def _drivers(ctx: Context, feature: Feature, verdict: _Verdict) -> None:
-    if feature.name != "device-status":
+    """Rights of the drivers that fill the device status, which the API server asks for since 1.36."""
+    if feature.name != "device-status" or not granular(ctx):
         return
     writers = {status.driver for claim in ctx.snapshot.claims for status in claim.device_status}
-    for rights in ctx.snapshot.driver_rights:
-        if rights.driver not in writers:
+    rights = {found.driver: found for found in ctx.snapshot.driver_rights}
+    for driver in ctx.snapshot.drivers:
+        if driver.driver not in writers and driver.driver not in FILLS_STATUS:
             continue
-        if rights.can_update_driver_status is False:
+        found = rights.get(driver.driver)
+        allowed = found.can_update_driver_status if found is not None else None
+        if allowed is False and found is not None:
             verdict.missing.append(
                 tr(
                     "driver {driver}: {account} may not update resourceclaims/driver",
-                    driver=rights.driver,
-                    account=rights.service_account,
+                    driver=driver.driver,
+                    account=found.service_account,
+                )
+            )
+        elif allowed is None and not (driver.driver in writers and granular(ctx, "today")):
+            # What a driver has written under the same rule it may write.
+            verdict.unknown.append(
+                tr(
+                    "driver {driver}: whether it may update resourceclaims/driver was not read (roles and bindings)",
+                    driver=driver.driver,
                 )
             )
 

@@ -975,12 +975,11 @@ def _nodes(ctx: Context) -> Iterator[Finding]:
     for node, drivers in sorted(strays.items()):
         yield finding(
             SLICE_NO_NODE,
-            trn(
-                "Slices of {drivers} name node {node}, which is not the {n} Node read: stale, or outside of the capture",
-                "Slices of {drivers} name node {node}, which is not among the {n} Nodes read: stale, or outside of the capture",
-                n=len(ctx.snapshot.nodes),
+            tr(
+                "Slices of {drivers} name node {node}, which is not among the Nodes read ({n}): stale, or outside of the capture",
                 drivers=", ".join(sorted(drivers)),
                 node=node,
+                n=len(ctx.snapshot.nodes),
             ),
             preexisting=True,
             component="Node",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Literal
 
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
@@ -15,7 +15,7 @@ from changegen.model.snapshot import Claim, DeviceStatus, Driver, DriverRights, 
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_key
 
-__all__ = ["CODES", "findings"]
+__all__ = ["CODES", "FILLS_STATUS", "findings", "granular"]
 
 STUCK = Code(
     code="CG-CLAIM-001",
@@ -553,12 +553,18 @@ def _standard(at: DeviceIndex) -> Iterator[Finding]:
 # -------------------------------------------------------------------------------------------------------------- rights
 
 
-def _rights(ctx: Context) -> Iterator[Finding]:
-    minor = ctx.data_minor or ctx.today_minor
+def granular(ctx: Context, at: Literal["target", "today"] = "target") -> bool:
+    """Whether API servers ask for rights of their own for the device status, as far as is known; from 1.36 they do."""
+    target = at == "target" and ctx.target is not None
+    minor = (ctx.data_minor or ctx.today_minor) if target else ctx.today_minor
     if minor is None or minor_key(minor) < minor_key("1.36"):
-        return
-    states = ctx.gate_states(GRANULAR, ("kube-apiserver",), "target" if ctx.target is not None else "today")
-    if states and all(state.value is False for state in states):
+        return False
+    states = ctx.gate_states(GRANULAR, ("kube-apiserver",), "target" if target else "today")
+    return not states or any(state.value is not False for state in states)
+
+
+def _rights(ctx: Context) -> Iterator[Finding]:
+    if not granular(ctx):
         return
     writers = {status.driver for claim in ctx.snapshot.claims for status in claim.device_status}
     for rights in ctx.snapshot.driver_rights:

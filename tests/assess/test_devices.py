@@ -10,16 +10,26 @@ import pytest
 
 from changegen import kubedata, profiles
 from changegen.assess import Assessment, assess
+from changegen.assess.capability import feature_rows
 from changegen.assess.context import Context
 from changegen.assess.extended import migration, served
 from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes, troubles
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
-from changegen.model.snapshot import Driver, Lease, PodUse, Snapshot, Workload, WorkloadRef
+from changegen.model.snapshot import (
+    DeviceStatus,
+    Driver,
+    DriverRights,
+    Lease,
+    PodUse,
+    Snapshot,
+    Workload,
+    WorkloadRef,
+)
 from changegen.model.ticket import Finding
 from tests.assess.build import context, control_plane, kubelet, node, profile
-from tests.assess.gpus import DRIVER, RESOURCE, gpu_class, gpus, holding, pool, user
+from tests.assess.gpus import DRIVER, RESOURCE, claim, gpu_class, gpus, holding, pool, user
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -192,6 +202,68 @@ def test_what_stops_a_move(change: dict[str, object], why: str) -> None:
     found = migration(moving(**change), RESOURCE)
     assert found.verdict == "no-go"
     assert any(why in text for text in found.why)
+
+
+def device_status(today: str, *, filled: bool, allowed: bool | None, read: bool = True) -> tuple[str, str]:
+    """(verdict, what is missing) of the device status at 1.37.2, of a driver with or without rights that were read."""
+    ref = WorkloadRef(kind="DaemonSet", namespace="gpu", name="gpu-dra")
+    status = (
+        (DeviceStatus(driver=DRIVER, pool="n1", device="gpu-0", interface_name="eth1"),) if filled else ()
+    )
+    rights = DriverRights(driver=DRIVER, service_account="gpu/dra", can_update_driver_status=allowed)
+    snapshot = gpus(
+        pool("n1"),
+        Driver(driver=DRIVER, version="v1", version_source="tag", workload=ref),
+        claim("c", ("n1", "gpu-0"), device_status=status),
+        components=(*control_plane(today), kubelet("n1", today, gates={})),
+        driver_rights=(rights,) if read else (),
+    )
+    row = next(r for r in feature_rows(context(snapshot)) if r.feature == "device-status")
+    return row.verdict, "; ".join(row.missing)
+
+
+def test_device_status_needs_rights_that_somebody_read() -> None:
+    assert device_status("v1.35.4", filled=True, allowed=True) == ("ready", "")
+    verdict, missing = device_status("v1.35.4", filled=True, allowed=False)
+    assert (verdict, "gpu/dra may not update resourceclaims/driver" in missing) == ("not-ready", True)
+    for read in (True, False):
+        verdict, missing = device_status("v1.35.4", filled=True, allowed=None, read=read)
+        assert (verdict, "was not read" in missing) == ("cannot-tell", True)
+    # What it wrote under the same rule it may write; a driver that fills no status needs no such right.
+    assert device_status("v1.36.3", filled=True, allowed=None) == ("ready", "")
+    assert device_status("v1.35.4", filled=False, allowed=None) == ("ready", "")
+
+
+def metadata(*images: str) -> tuple[str, str]:
+    ref = WorkloadRef(kind="DaemonSet", namespace="gpu", name="gpu-dra")
+    drivers = [
+        Driver(
+            driver=f"d{n}.example", version=i.rpartition(":")[2], version_source="tag", image=i, workload=ref
+        )
+        for n, i in enumerate(images)
+    ]
+    row = next(r for r in feature_rows(context(gpus(*drivers))) if r.feature == "device-metadata")
+    return row.verdict, "; ".join(row.missing)
+
+
+def test_device_metadata_is_an_option_that_a_release_has_or_lacks() -> None:
+    has, lacks = "x.example/dra-driver-nvidia-gpu:v0.4.1", "x.example/dranet:v1.4.0"
+    assert metadata(has)[0] == "cannot-tell"
+    assert "the code of d0.example v0.4.1 has it" in metadata(has)[1]
+    assert metadata(has, lacks)[0] == "not-ready"
+    assert "d1.example v1.4.0 has no such option" in metadata(has, lacks)[1]
+    assert metadata("x.example/own:v1")[0] == "cannot-tell"
+
+
+def test_what_is_not_observable_is_named_once() -> None:
+    row = next(
+        r
+        for r in feature_rows(context(read(DATA / "fixtures" / "eks"), profiles.load("kubernetes-1.37-dra")))
+        if r.feature == "device-taints"
+    )
+    assert row.verdict == "cannot-tell"
+    assert "kube-apiserver kube-apiserver" not in row.missing[0]
+    assert "not observable on kube-apiserver; kube-scheduler; kube-controller-manager" in row.missing[0]
 
 
 def test_planned_taints_are_also_looked_at_together() -> None:
