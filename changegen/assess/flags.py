@@ -34,8 +34,8 @@ KUBEADM_REMOVED = Code(
     code="CG-FLAG-003",
     title="kubeadm would write a flag that the target does not know",
     severity="blocking",
-    meaning="extraArgs in ConfigMap kubeadm-config name a flag that the component of the target has dropped, and no running "
-    "instance has it. kubeadm writes the manifests from it again.",
+    meaning="extraArgs in ConfigMap kubeadm-config name a flag that the component of the target has dropped, and no "
+    "instance that was read has it. kubeadm writes the manifests from it again.",
     remedy="Remove it from extraArgs of ClusterConfiguration in ConfigMap kubeadm-config.",
 )
 UNKNOWN = Code(

@@ -264,14 +264,14 @@ def _stopping(ctx: Context) -> Iterator[Finding]:
             yield finding(
                 KUBEADM_RENDERS,
                 tr(
-                    "ConfigMap {place} sets {what} for {component}, which no running instance of it sets: the next run of kubeadm writes it into the manifest, and {version} exits with {message}",
+                    "ConfigMap {place} sets {what} for {component}: the next run of kubeadm writes it into the manifest, and {version} exits with {message}",
                     place=place,
                     what=_setting(first.problem),
                     component=component,
                     version=f"{component} {first.minor}",
                     message=f"`{first.problem.message}`",
                 )
-                + "."
+                + f". {_running(ctx, component)}"
                 + "".join(f" {hint}" for hint in (_hint(ctx, first.problem),) if hint),
                 component=component,
                 instances=[seat.label for seat in configs],
@@ -279,6 +279,17 @@ def _stopping(ctx: Context) -> Iterator[Finding]:
                 evidence=unique(evidence),
                 hop=ctx.hop_of(first.minor),
             )
+
+
+def _running(ctx: Context, component: str) -> str:
+    """What is known of the running instances where only kubeadm's ConfigMap is seen to name a gate."""
+    instances = ctx.of(component)
+    seen = [c for c in instances if ctx.sources(c) is not None]
+    if not seen:
+        return tr("What its instances set today was not read.")
+    if len(seen) < len(instances) or not all(complete(c) for c in seen):
+        return tr("As far as they were read, no instance of it sets that today.")
+    return tr("No running instance of it sets that today.")
 
 
 def _owners(places: Iterable[Seat]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from changegen.assess.flags import dropped, entries, runtime_uses
-from changegen.model.snapshot import ConfigFact
+from changegen.model.base import UNOBSERVABLE
+from changegen.model.snapshot import Component, ConfigFact
 from tests.assess.build import (
     cluster,
     context,
@@ -156,6 +157,20 @@ def test_a_flag_that_goes_on_a_later_hop_names_the_hop() -> None:
     manager = with_fields(pod("kube-controller-manager", version="v1.35.4"), flags=(gone,))
     item = of(run(cluster(manager), profile("1.37.2")), "CG-FLAG-001")[0]
     assert item.hop == "1.36 -> 1.37"
+
+
+def test_instances_that_were_not_read_are_not_said_to_set_nothing() -> None:
+    config = kubeadm(gates={"kube-apiserver": "SidecarContainers=true"})
+
+    def told(*instances: Component) -> str:
+        (found,) = of(run(cluster(*instances, config_maps=(config,))), "CG-KUBEADM-001")
+        return found.message
+
+    blind = with_fields(pod(node="n2"), feature_gates=UNOBSERVABLE, gate_sources=())
+    assert told(pod()).endswith("No running instance of it sets that today.")
+    assert told(pod(), blind).endswith("As far as they were read, no instance of it sets that today.")
+    for instances in ((), (blind,)):
+        assert told(*instances).endswith("What its instances set today was not read.")
 
 
 def test_kubeadm_config_is_judged_at_the_version_that_it_emulates() -> None:
