@@ -358,11 +358,29 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
     )
 
 
+def _rewritten(ctx: Context, seat: Seat, gate: GateForecast, minor: str) -> ForecastRow:
+    """A gate that the distribution's operators set: they write those of each release anew, so nothing follows from it."""
+    return ForecastRow(
+        kind="gate",
+        name=gate.gate,
+        component=seat.component,
+        instances=(),
+        today=f"{str(gate.set_value).lower()} ({tr('set')})",
+        at_target=tr("written anew"),
+        effect="unknown",
+        message=tr("the distribution's operators write the gates of each release: not forecast"),
+        provenance=seat.provenance,
+        hop=ctx.hop_of(minor) if minor else "",
+    )
+
+
 def _forecast_row(ctx: Context, seat: Seat, gate: GateForecast, minor: str) -> ForecastRow | None:
     effect = _EFFECTS.get(gate.kind)
     is_set = gate.set_value is not None
     if effect is None or (effect == "unchanged" and not is_set):
         return None
+    if ctx.foreign_gates and (is_set or gate.blocking):
+        return _rewritten(ctx, seat, gate, minor) if is_set else None
     reads = concerns(ctx, gate, seat.component)
     if not is_set and not gate.blocking and not (seat.complete and reads):
         return None

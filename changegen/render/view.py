@@ -96,6 +96,7 @@ class Outage(Model, frozen=True, kw_only=True):
     displaced: int
     free_elsewhere: int
     pending: int
+    undecided: int
     why: str
 
 
@@ -106,7 +107,7 @@ class Pools(Model, frozen=True, kw_only=True):
     pools: tuple[str, ...]
     nodes: tuple[str, ...]
     devices: int
-    allocated: int
+    allocated: int | None
     tainted: int
     driver_versions: str
     behind_node_taint: str
@@ -332,9 +333,10 @@ def stage_moves(rows: Iterable[ForecastRow]) -> list[StageMove]:
 
 def outages(rows: Iterable[CapacityRow]) -> list[Outage]:
     """Gather nodes whose loss leaves the same behind; those that leave Pods without a device come first."""
-    groups: dict[tuple[str, int, int, int, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[str, int, int, int, int, str], list[str]] = defaultdict(list)
     for row in rows:
-        groups[row.resource, row.displaced, row.free_elsewhere, row.pending, row.why].append(row.node)
+        key = (row.resource, row.displaced, row.free_elsewhere, row.pending, row.undecided, row.why)
+        groups[key].append(row.node)
     made = [
         Outage(
             nodes=tuple(nodes),
@@ -342,7 +344,8 @@ def outages(rows: Iterable[CapacityRow]) -> list[Outage]:
             displaced=key[1],
             free_elsewhere=key[2],
             pending=key[3],
-            why=key[4],
+            undecided=key[4],
+            why=key[5],
         )
         for key, nodes in groups.items()
     ]
@@ -351,7 +354,7 @@ def outages(rows: Iterable[CapacityRow]) -> list[Outage]:
 
 def pools(rows: Iterable[PoolRow]) -> list[Pools]:
     """Gather pools of a driver that hold the same, in the ticket's order."""
-    groups: dict[tuple[str, int, int, int, str, str], list[PoolRow]] = defaultdict(list)
+    groups: dict[tuple[str, int, int | None, int, str, str], list[PoolRow]] = defaultdict(list)
     for row in rows:
         groups[
             row.driver,
@@ -497,13 +500,20 @@ def accepted_findings(findings: Iterable[Finding]) -> list[Finding]:
 def short(instances: Sequence[str], component: str = "") -> list[str]:
     """Return instances without what every reader knows and what all of them share.
 
-    That is the namespace kube-system, then the component's name at the front of a static Pod's name, which leaves
-    the node.
+    That is the namespace kube-system, and of a component's static Pods the namespace and the component's name, which
+    leaves the node.
     """
     names = list(instances)
-    for prefix in ("kube-system/", f"{component}-" if component else ""):
-        if prefix and names and all(n.startswith(prefix) and n != prefix for n in names):
-            names = [n.removeprefix(prefix) for n in names]
+    if not names:
+        return []
+    space = names[0].partition("/")[0] + "/" if "/" in names[0] else ""
+    for prefix in (
+        (f"{space}{component}-", f"{space}openshift-{component}-", f"{component}-") if component else ()
+    ):
+        if all(n.startswith(prefix) and n != prefix for n in names):
+            return [n.removeprefix(prefix) for n in names]
+    if all(n.startswith("kube-system/") for n in names):
+        names = [n.removeprefix("kube-system/") for n in names]
     return names
 
 
