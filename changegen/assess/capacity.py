@@ -995,6 +995,7 @@ def blast_rows(ctx: Context) -> tuple[BlastRow, ...]:
     at = index(ctx)
     made = simulation(ctx)
     budgets = _budgets_of(ctx)
+    claims_read = "resourceclaims.resource.k8s.io" in ctx.snapshot.kinds_read
     groups: defaultdict[tuple[str, str], list[PodUse]] = defaultdict(list)
     for pod in ctx.snapshot.pods:
         if pod.uses_devices and pod.node and pod.phase not in FINISHED:
@@ -1002,9 +1003,11 @@ def blast_rows(ctx: Context) -> tuple[BlastRow, ...]:
     rows = []
     for (namespace, owner), pods in sorted(groups.items()):
         devices = 0
+        unread = False
         resources: set[str] = set()
         for pod in pods:
             held = set(at.devices_of_pod(pod))
+            unread = unread or (not claims_read and bool(pod.claims) and not held)
             plugin = [
                 ask for ask in pod.asks if not pod.extended_claim and made.by_plugin(pod.node, ask.resource)
             ]
@@ -1022,7 +1025,7 @@ def blast_rows(ctx: Context) -> tuple[BlastRow, ...]:
                 namespace=namespace,
                 pods=tuple(sorted(pod.name for pod in pods)),
                 nodes=tuple(sorted({pod.node for pod in pods})),
-                devices=devices,
+                devices=None if unread else devices,
                 resources=tuple(sorted(resources)),
                 comes_back=comes_back(pods[0].owner),
                 disruption="; ".join(_allows(budget) for _, budget in sorted(guards.items())),

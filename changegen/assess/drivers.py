@@ -205,6 +205,7 @@ CODES = (
 )
 
 SLICES: Final = "resourceslices.resource.k8s.io"
+CLAIMS: Final = "resourceclaims.resource.k8s.io"
 UNREPORTED: Final = "0.0.0"
 _CHART: Final = re.compile(r"-v?(\d+\.\d+(?:\.\d+)?(?:[-+].*)?)$")
 # kubelet 1.34 dropped the plugin API v1alpha4, on which drivers with helpers of 1.31 and before register.
@@ -296,6 +297,7 @@ def pool_rows(ctx: Context) -> tuple[PoolRow, ...]:
         counts[0] += at.allocated(key)
         counts[1] += any(effect in {"NoSchedule", "NoExecute"} for _, _, effect, _ in at.taints(key))
     rows = []
+    claims_read = CLAIMS in ctx.snapshot.kinds_read
     for pool in ctx.snapshot.pools:
         allocated, tainted = members[pool.driver, pool.name]
         node = at.nodes.get(pool.node or "")
@@ -310,7 +312,7 @@ def pool_rows(ctx: Context) -> tuple[PoolRow, ...]:
                 pool=pool.name,
                 node=pool.node or pool.node_selector,
                 devices=len(pool.devices),
-                allocated=allocated,
+                allocated=allocated if claims_read or allocated else None,
                 tainted=tainted,
                 behind_node_taint=", ".join(taints),
                 driver_versions=", ".join(

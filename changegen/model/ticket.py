@@ -313,7 +313,8 @@ class PoolRow(Model, frozen=True, kw_only=True):
     pool: str
     node: str
     devices: int
-    allocated: int
+    allocated: int | None
+    """None: ResourceClaims were not read."""
     tainted: int
     behind_node_taint: str = ""
     driver_versions: str = ""
@@ -326,7 +327,8 @@ class BlastRow(Model, frozen=True, kw_only=True):
     namespace: str
     pods: tuple[str, ...]
     nodes: tuple[str, ...]
-    devices: int
+    devices: int | None
+    """None: they hold claims, and ResourceClaims were not read."""
     resources: tuple[str, ...]
     comes_back: bool
     disruption: str = ""

@@ -155,14 +155,12 @@ def pools(rows: Sequence[PoolRow], limit: int = 40) -> Markup | None:
     told = []
     for row in shown:
         parts.append(_text(0, y + 12, _clip(f"{row.driver} · {row.pool}", 46), size=10.5))
-        count = row.devices
+        count, held = row.devices, row.allocated or 0
         per = max(1, (WIDTH - 380) // 15)
         drawn = min(count, per)
         for index in range(drawn):
             x = 310 + index * 15
-            allocated = (
-                index < round(row.allocated * drawn / max(count, 1)) if count > per else index < row.allocated
-            )
+            allocated = index < round(held * drawn / max(count, 1)) if count > per else index < held
             tainted = index >= drawn - (row.tainted if count <= per else round(row.tainted * drawn / count))
             parts.append(
                 Markup(
@@ -176,13 +174,20 @@ def pools(rows: Sequence[PoolRow], limit: int = 40) -> Markup | None:
                     ).format(x=x, x2=x + 11, y=round(y + 3), c=STOP)
                 )
         parts.append(
-            _text(WIDTH - 2, y + 12, f"{row.allocated}/{row.devices}", anchor="end", size=10.5, fill=SOFT)
+            _text(
+                WIDTH - 2,
+                y + 12,
+                f"{'?' if row.allocated is None else held}/{row.devices}",
+                anchor="end",
+                size=10.5,
+                fill=SOFT,
+            )
         )
         told.append(
             tr(
                 "{pool}: {allocated} of {devices} allocated, {tainted} tainted",
                 pool=f"{row.driver} {row.pool}",
-                allocated=row.allocated,
+                allocated="?" if row.allocated is None else held,
                 devices=row.devices,
                 tainted=row.tainted,
             )

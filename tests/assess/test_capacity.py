@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changegen.assess.capacity import blast_rows, capacity_rows
+from changegen.assess.drivers import pool_rows
 from changegen.model.snapshot import (
     AllocatedDevice,
     Attribute,
@@ -516,6 +517,17 @@ def test_a_search_without_end_is_given_up_and_said() -> None:
     assert (short.pending, short.undecided) == (1, 0)
     assert (long.pending, long.undecided) == (0, 1)
     assert "more combinations of devices than are tried" in long.why
+
+
+def test_what_claims_hold_is_not_known_where_they_were_not_read() -> None:
+    use = (ClaimUse(pod_claim="gpu", claim="mine"),)
+    held = user("a", "n1", claims=use)
+    mine = claim("mine", ("n1", "gpu-0"), pods=("a",))
+    seen, blind = context(gpus(pool("n1"), held, mine)), context(gpus(pool("n1"), held, kinds_read=("pods",)))
+    assert [row.devices for row in blast_rows(seen)] == [1]
+    assert [row.devices for row in blast_rows(blind)] == [None]
+    assert [row.allocated for row in pool_rows(seen)] == [1]
+    assert [row.allocated for row in pool_rows(blind)] == [None]
 
 
 def test_who_holds_devices_by_workload() -> None:
