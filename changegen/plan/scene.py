@@ -694,6 +694,10 @@ class Scene:
             "today_release": today_release,
             "today_minor": minor_of(today) or "",
             "today_provider": quoted(self.today.removeprefix("v")),
+            "control_ips": self._addresses(self.control_nodes),
+            "node_ips": self._addresses(
+                [*self.control_nodes, *(n for n in self.nodes if n not in self.control_nodes)]
+            ),
             "manifests": quoted(self.manifests),
             "pki": quoted(self.pki),
             "backup": quoted(self.backup),
@@ -706,6 +710,13 @@ class Scene:
             fields.update(self.etcd_fields(node))
         fields.update(more)
         return fields
+
+    def _addresses(self, names: Iterable[str]) -> str:
+        """Addresses of nodes with a space between them, each quoted for a shell; the name where none is known."""
+        found = (self.nodes.get(name) for name in names)
+        return " ".join(
+            quoted(n.internal_ips[0] if n.internal_ips else n.name) for n in found if n is not None
+        )
 
     def going_back(self, version: str) -> dict[str, str]:
         """Fields of a way back to a version that is not the one before the last hop: a kubelet's own."""
