@@ -12,6 +12,7 @@ from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, SelectorError, VersionWish, names
 from changegen.assess.dra import index
 from changegen.assess.driver_apis import DriverRelease, Project, kubelet_speaks, release_of, same_tag
+from changegen.assess.health import STANDARD
 from changegen.i18n import tr, trn
 from changegen.model.base import UNOBSERVABLE
 from changegen.model.profile import DriverWish
@@ -240,6 +241,8 @@ def driver_rows(ctx: Context) -> tuple[DriverRow, ...]:
             notes.append(tr("also {others}", others=others))
         if driver.workload is not None:
             notes.append(_speaks(driver))
+        if driver.devices:
+            notes.append(_standard(ctx, driver))
         rows.append(
             DriverRow(
                 driver=driver.driver,
@@ -275,6 +278,24 @@ def driver_rows(ctx: Context) -> tuple[DriverRow, ...]:
         if wish.name not in seen
     )
     return tuple(sorted(rows, key=lambda row: row.driver))
+
+
+def _standard(ctx: Context, driver: Driver) -> str:
+    """Which of the standard attributes its devices have: constraints over several drivers can match only these."""
+    devices = [d for pool in ctx.snapshot.pools if pool.driver == driver.driver for d in pool.devices]
+    shown = []
+    for name in sorted(STANDARD):
+        n = sum(name in device.attributes for device in devices)
+        if n:
+            short = name.rpartition("/")[2]
+            shown.append(
+                short
+                if n == len(devices)
+                else tr("{name} on {n} of {all}", name=short, n=n, all=len(devices))
+            )
+    if not shown:
+        return tr("no standard attributes")
+    return tr("standard attributes: {names}", names=", ".join(shown))
 
 
 def _speaks(driver: Driver) -> str:

@@ -15,7 +15,7 @@ from changegen.model.snapshot import Claim, DeviceStatus, Driver, DriverRights, 
 from changegen.model.ticket import Evidence, Finding
 from changegen.versions import minor_key
 
-__all__ = ["CODES", "FILLS_STATUS", "findings", "granular"]
+__all__ = ["CODES", "FILLS_STATUS", "STANDARD", "findings", "granular"]
 
 STUCK = Code(
     code="CG-CLAIM-001",

@@ -462,7 +462,7 @@ def _pending_finding(namespace: str, owner: str, pods: list[PodUse], causes: tup
     commands = list(dict.fromkeys(c for cause in causes for c in cause.commands))
     advice = tr(PENDING.remedy)
     if commands:
-        advice += " " + " ".join(f"`{command}`" for command in commands[:3])
+        advice += " " + "; ".join(f"`{command}`" for command in commands[:3])
     return finding(
         PENDING,
         text,
@@ -510,7 +510,7 @@ def _events(ctx: Context) -> Iterator[Finding]:
         advice = tr(code.remedy)
         if code is PREPARE:
             commands = list(dict.fromkeys(c for e in found[:3] for c in _prepare_commands(ctx, e)))
-            advice += " " + " ".join(f"`{command}`" for command in commands[:3])
+            advice += " " + "; ".join(f"`{command}`" for command in commands[:3])
         elif code is CLAIM_CREATION:
             advice += f" `{leader_log(ctx, 'kube-controller-manager')}`"
         yield finding(
