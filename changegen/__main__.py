@@ -1,6 +1,11 @@
 """``python -m changegen``."""
 
-from changegen.cli import main
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from changegen.cli import main
+
+        main()
+    except KeyboardInterrupt:  # while modules are imported; later on click tells it
+        sys.exit(130)

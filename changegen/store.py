@@ -18,7 +18,7 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -136,7 +136,8 @@ class _Marked(msgspec.Struct):
 
 def _what(schema: str) -> str:
     """Return the word for a schema: ``snapshot`` of ``changegen.snapshot/v1``."""
-    return schema.removeprefix("changegen.").partition("/")[0]
+    word = schema.removeprefix("changegen.").partition("/")[0]
+    return "map of pseudonyms" if word == "pseudonyms" else word
 
 
 def _by_another(what: str, version: object) -> str:
@@ -182,13 +183,19 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """
     where = _shown(path)
     try:
-        data = sys.stdin.buffer.read() if os.fspath(path) == "-" else Path(path).read_bytes()
+        if os.fspath(path) == "-":
+            data = stdin().read(MAX_RECORD_BYTES + 1)
+        else:
+            with Path(path).open("rb") as stream:
+                data = stream.read(MAX_RECORD_BYTES + 1)
     except FileNotFoundError:
         raise InputError(tr("there is no such file"), where=where) from None
     except IsADirectoryError:
         raise InputError(tr("it is a folder, a file is wanted"), where=where) from None
     except OSError as error:
         raise InputError(tr("it cannot be read: {problem}", problem=error.strerror), where=where) from None
+    if len(data) > MAX_RECORD_BYTES:
+        raise InputError(tr("larger than {n} MiB", n=MAX_RECORD_BYTES // 2**20), where=where)
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
@@ -201,6 +208,38 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if len(unpacked) > MAX_RECORD_BYTES:
         raise InputError(tr("larger than {n} MiB when unpacked", n=MAX_RECORD_BYTES // 2**20), where=where)
     return unpacked
+
+
+def stdin() -> IO[bytes]:
+    """Return standard input.
+
+    Raises:
+        InputError: it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError(tr("standard input is closed"), where="stdin")
+    return sys.stdin.buffer
+
+
+def write_stdout(data: bytes) -> None:
+    """Write to standard output.
+
+    Raises:
+        OutputError: it is closed or full. A reader that went away raises BrokenPipeError as usual.
+    """
+    if sys.stdout is None:
+        raise OutputError(
+            tr("standard output is closed"), where="stdout", hint=tr("write to a file: -o FILE")
+        )
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            tr("it cannot be written: {problem}", problem=error.strerror or str(error)), where="stdout"
+        ) from None
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> int:
@@ -254,7 +293,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _no_folder(name: str) -> OutputError:
-    return OutputError(tr("there is no such folder"), where=str(Path(name).parent), hint=tr("make it first"))
+    folder = Path(os.path.realpath(name)).parent
+    if folder.is_dir():
+        return OutputError(tr("no file can be made here"), where=str(folder))
+    return OutputError(tr("there is no such folder"), where=str(folder), hint=tr("make it first"))
 
 
 def _not_written(name: str, problem: str | None) -> OutputError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -38,7 +37,9 @@ from changegen.model.ticket import (
     Ticket,
 )
 from changegen.plan.distribution import distribution
+from changegen.seal import content_digest
 from changegen.store import digest_of
+from changegen.times import seconds_between
 from changegen.versions import is_release, parse_image, try_version
 from changegen.words import unobserved_reason
 
@@ -190,7 +191,7 @@ def _checked(ticket: Ticket, approved: str) -> Snapshot:
             tr("the ticket holds no snapshot, so nothing can be compared"),
             hint=tr("use the ticket's JSON as changegen wrote it"),
         )
-    if ticket.snapshot_digest and digest_of(before) != ticket.snapshot_digest:
+    if digest_of(before) != ticket.snapshot_digest:
         raise InputError(
             tr("the snapshot in the ticket is not the one that it was made from: the file was edited"),
             hint=tr("use the ticket as it was approved"),
@@ -200,6 +201,11 @@ def _checked(ticket: Ticket, approved: str) -> Snapshot:
         raise InputError(
             tr("the ticket's SHA-256 is {actual}, approved was {approved}", actual=actual, approved=approved),
             hint=tr("use the ticket as it was approved, or have this one approved"),
+        )
+    if content_digest(ticket) != ticket.content_digest:
+        raise InputError(
+            tr("the ticket is not as it was made: the file was edited"),
+            hint=tr("use the ticket as it was approved, or make a new one"),
         )
     return before
 
@@ -358,7 +364,7 @@ def _early(check: Check, after: Snapshot, reason: str) -> str:
     else:
         since = [c.state.started_at for c in after.components if c.state is not None]
     newest = max((text for text in since if text), default="")
-    passed = _seconds(newest, after.captured_at)
+    passed = seconds_between(newest, after.captured_at)
     if passed is None or passed >= check.wait_seconds:
         return ""
     return tr(
@@ -367,13 +373,6 @@ def _early(check: Check, after: Snapshot, reason: str) -> str:
         passed=passed,
         wait=check.wait_seconds,
     )
-
-
-def _seconds(start: str, end: str) -> int | None:
-    try:
-        return int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-    except (ValueError, TypeError):
-        return None
 
 
 def judge(check: Check, reading: Reading) -> tuple[Literal["pass", "fail", "unknown"], str]:

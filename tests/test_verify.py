@@ -16,6 +16,7 @@ from changegen.facts import Reading, Value, unknown
 from changegen.model.profile import OwnCheck
 from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot, Unobserved
 from changegen.model.ticket import Check, CheckResult, Deviation, Results
+from changegen.seal import sealed
 from changegen.store import digest_of
 from changegen.verify import Attestation, judge, verify
 from tests.plan.build import plan, recorded, ticket, to
@@ -225,7 +226,7 @@ def test_an_identity_that_is_not_known_is_said() -> None:
     assert (good.counts["fail"], good.counts["unknown"], good.counts["not_done"]) == (0, 0, 0)
     assert good.outcome == "incomplete"
     assert verify(ticket(), nameless(finished()), evidence=words, other_cluster=True).outcome == "passed"
-    anonymous = replace(ticket(), cluster_uid="")
+    anonymous = sealed(replace(ticket(), cluster_uid=""))
     told = verify(anonymous, finished(), evidence=words)
     assert (told.outcome, told.headline.startswith("The ticket does not tell")) == ("incomplete", True)
 
@@ -242,6 +243,9 @@ def test_an_edited_ticket_is_refused() -> None:
         verify(swapped, recorded("after"))
     with pytest.raises(InputError, match="no snapshot"):
         verify(replace(ticket(), snapshot=None), recorded("after"))
+    for edit in ({"title": "Something else"}, {"checks": ticket().checks[1:]}, {"content_digest": ""}):
+        with pytest.raises(InputError, match="edited"):
+            verify(replace(ticket(), **edit), recorded("after"))
 
 
 def test_the_digest_survives_a_round_trip() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from typing import Final
 
 from changegen import words
@@ -14,6 +13,7 @@ from changegen.assess.context import CONTROL_PLANE, Context, label_of, minors_be
 from changegen.i18n import tr, trn
 from changegen.model.snapshot import Component, Lease, Node, Workload
 from changegen.model.ticket import Evidence, Finding
+from changegen.times import instant, later
 from changegen.versions import minor_key, parse_image, same_release, try_version
 from changegen.words import unobserved_reason
 
@@ -407,25 +407,20 @@ def _untied(ctx: Context) -> Iterator[Finding]:
 # -------------------------------------------------------------------------------------------------------- leases
 
 
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
 def _stale(lease: Lease, now: str) -> bool | None:
     """Whether a lease had run out when the cluster was read; None where times are missing."""
-    renewed, read = _time(lease.renewed), _time(now)
+    renewed, read = instant(lease.renewed), instant(now)
     if renewed is None or read is None or lease.duration_seconds is None:
         return None
-    return renewed + timedelta(seconds=lease.duration_seconds) < read
+    end = later(renewed, lease.duration_seconds)
+    return end is not None and end < read
 
 
 def _quiet(lease: Lease, now: str) -> bool:
     """Whether an apiserver's lease (renewed every 10 s, valid for an hour) was not renewed for a minute."""
-    renewed, read = _time(lease.renewed), _time(now)
-    return renewed is not None and read is not None and renewed + timedelta(seconds=60) < read
+    renewed, read = instant(lease.renewed), instant(now)
+    end = later(renewed, 60) if renewed is not None else None
+    return end is not None and read is not None and end < read
 
 
 def _leases(ctx: Context) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,16 +122,17 @@ class Instant(click.ParamType[str]):
         from datetime import UTC, datetime
 
         text = str(value).strip()
-        if text.isdigit():
-            moment = datetime.fromtimestamp(int(text), UTC)
-        else:
-            try:
+        try:
+            if text.isdecimal():
+                moment = datetime.fromtimestamp(int(text), UTC)
+            else:
                 moment = datetime.fromisoformat(text)
-            except ValueError:
-                self.fail(f"{value!r} is no time; write 2026-12-01T05:00:00Z", param, ctx)
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=UTC)
-        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                if moment.tzinfo is None:
+                    moment = moment.replace(tzinfo=UTC)
+            moment = moment.astimezone(UTC)
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{str(value)[:60]!r} is no time; write 2026-12-01T05:00:00Z", param, ctx)
+        return f"{moment:%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
 
 
 _CLUSTER: tuple[Callable[[Any], Any], ...] = (
@@ -343,11 +344,11 @@ def emit(data: bytes | str, output: str | None, *, binary: bool = False) -> None
         return
     if binary and is_terminal():
         raise click.UsageError("this format is not for a terminal: give -o FILE")
-    stream = sys.stdout.buffer
-    stream.write(content)
     if content and not content.endswith(b"\n") and not binary:
-        stream.write(b"\n")
-    stream.flush()
+        content += b"\n"
+    from changegen.store import write_stdout
+
+    write_stdout(content)
 
 
 def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
@@ -375,7 +376,7 @@ def read_snapshot(paths: Sequence[str], cluster: ClusterOptions) -> Snapshot:
                 documents += isinstance(record, Document)
                 yield record
 
-    description = ", ".join("stdin" if path == "-" else Path(path).resolve().name for path in paths)
+    description = ", ".join("stdin" if path == "-" else Path(os.path.realpath(path)).name for path in paths)
     snapshot = build_snapshot(
         records(), Options(description=description, captured_at=cluster.captured_at or "")
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from changegen.cli import Failure
 from changegen.cli.options import (
     ClusterOptions,
     checked_output,
@@ -21,6 +20,8 @@ from changegen.cli.options import command as make
 from changegen.cli.terminal import aside, hint
 
 __all__ = ["command"]
+
+MAP_SCHEMA = "changegen.pseudonyms/v1"
 
 
 @make("redact")
@@ -58,7 +59,7 @@ def redact(
     snapshot = read_snapshot(paths, cluster)
     shared, used = give_pseudonyms(snapshot, mapping)
     if map_file is not None:
-        store.write_bytes(map_file, store.pretty({"schema": "changegen.pseudonyms/v1", "pseudonyms": used}))
+        store.write_bytes(map_file, store.pretty({"schema": MAP_SCHEMA, "pseudonyms": used}))
     emit(store.canonical(shared), output)
     counts = {kind: len(names) for kind, names in sorted(used.items()) if names}
     aside("replaced: " + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts.items()))
@@ -71,14 +72,13 @@ def _read_map(path: Path | None) -> dict[str, dict[str, str]]:
         return {}
     import msgspec
 
+    from changegen import store
+
     class Stored(msgspec.Struct):
         schema: str
         pseudonyms: dict[str, dict[str, str]]
 
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Stored).pseudonyms
-    except msgspec.MsgspecError as error:
-        raise Failure(f"{path}: no map of pseudonyms: {error}", 2) from error
+    return store.read_record(path, Stored, schema=MAP_SCHEMA)[0].pseudonyms
 
 
 command = redact

@@ -26,7 +26,6 @@ import os
 import re
 import stat
 import struct
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -38,6 +37,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from changegen import store
 from changegen.collect.documents import (
     Document,
     InputSeen,
@@ -171,7 +171,7 @@ def _nothing_of_use(where: str, problems: list[Problem]) -> InputError:
 
 def _read_one(name: str, prefix: str, stdin: Stream | None) -> Iterator[Record]:
     if name == "-":
-        source = stdin if stdin is not None else sys.stdin.buffer
+        source = stdin if stdin is not None else store.stdin()
         yield from _Reader("stdin", prefix).stream(source, "stdin")
         return
     path = Path(name)
@@ -663,7 +663,8 @@ def _is_binary(head: bytes) -> bool:
         return False
     if zeros < 8 and zeros < len(head) / 8:
         return False
-    return all(part.count(0) <= 0.8 * len(part) for part in (head[1::2], head[::2]))
+    # UTF-16 of Latin text has zeros in one half only.
+    return sum(part.count(0) > 0.8 * len(part) for part in (head[1::2], head[::2])) != 1
 
 
 def _is_must_gather_version(data: bytes) -> bool:

@@ -68,13 +68,21 @@ def metric_rows(text: str) -> Iterator[MetricRow]:
         if not line or line.startswith("#"):
             continue
         match = _SAMPLE.match(line)
-        if match is None:
+        if match is None or not _is_number(match["value"]):
             continue
         labels = {
             name: _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], value)
             for name, value in _LABEL.findall(match["labels"] or "")
         }
         yield MetricRow(match["name"], labels, match["value"])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def process_facts(inventory: Inventory) -> tuple[ProcessFact, ...]:

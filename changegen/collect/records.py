@@ -161,6 +161,11 @@ def clean(data: bytes, place: str) -> tuple[bytes, list[Problem]]:
             )
             data = text.encode()
     found = _control_at(data)
+    if found >= 0 and _mostly_control(data):
+        problems.append(
+            Problem(place=place, reason=Reason.NOT_KUBERNETES, detail=tr("a binary file"), failed=False)
+        )
+        return b"", problems
     if found >= 0:
         cleaned = _CONTROL_FIND.sub(b"\xef\xbf\xbd", data)
         problems.append(
@@ -191,6 +196,15 @@ def _bad_utf8(data: bytes) -> int:
     return -1
 
 
+def _mostly_control(data: bytes) -> bool:
+    """Tell bytes that are no text: one in sixteen is a control character."""
+    count = sum(
+        len(chunk) - len(chunk.translate(None, _CONTROL))
+        for chunk in (data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
+    )
+    return count > max(16, len(data) // 16)
+
+
 def _control_at(data: bytes) -> int:
     """Return the offset of the first control character, or -1."""
     for at in range(0, len(data), _CHUNK):
@@ -209,6 +223,8 @@ def read_text(data: bytes, origin: Origin) -> Iterator[Record]:
     place = origin.place
     data, problems = clean(data, place)
     yield from problems
+    if any(problem.reason is Reason.NOT_KUBERNETES for problem in problems):
+        return
     start = _NOT_SPACE.search(data)
     if start is None:
         # A kubectl that fails with its output sent to a file leaves an empty file behind.
@@ -771,13 +787,11 @@ def _kindless(value: _Value, origin: Origin) -> Iterator[Record]:
     elif value.has("info") and value.part("info") is not None:
         yield from _version(value.part("info"), place)
     elif value.has("kubeletconfig") and value.part("kubeletconfig") is not None:
-        yield Document(
-            api_version="",
-            kind=KUBELET_CONFIGZ,
-            place=place,
-            data=value.part("kubeletconfig"),
-            subject=hints.node,
-        )
+        inner = value.part("kubeletconfig")
+        if _Value(inner).is_map:
+            yield Document(api_version="", kind=KUBELET_CONFIGZ, place=place, data=inner, subject=hints.node)
+        else:
+            yield _syntax(place, tr("kubeletconfig is no mapping"), origin)
     elif value.has("groupVersion") and value.has("resources"):
         yield Document(api_version="v1", kind="APIResourceList", place=place, data=value.value)
     elif hints.kind and value.has("metadata"):

@@ -491,6 +491,8 @@ class Ticket(Model, frozen=True, kw_only=True):
     requests: tuple[str, ...] = ()
     inputs: tuple[InputDigest, ...] = ()
     snapshot_digest: str = ""
+    content_digest: str = ""
+    """SHA-256 of this ticket's canonical JSON with this field empty; ``verify`` refuses a ticket that was edited."""
     snapshot: Snapshot | None = None
     """The reading that the ticket was made from: verify compares against it."""
     profile: Profile | None = None

@@ -30,6 +30,7 @@ from changegen.plan.scene import Scene
 from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
 from changegen.plan.summary import decide_by, decision_of, first_page, headline_of, ranked, risk_of, title_of
+from changegen.seal import sealed
 from changegen.store import digest_of
 from changegen.versions import kubernetes_release, minor_key, minor_of
 from changegen.words import unobserved_reason
@@ -100,7 +101,7 @@ def _make(
     people = make_fields(profile, given, suggestion=words[risk])
     decision = decision_of(scene, assessment)
     digest = digest_of(snapshot)
-    return Ticket(
+    made = Ticket(
         tool_version=__version__,
         lang=lang,
         generated_at=generated,
@@ -163,6 +164,7 @@ def _make(
         snapshot=snapshot,
         profile=profile,
     )
+    return sealed(made)
 
 
 def _instances(assessment: Assessment, scene: Scene) -> tuple[InstanceRow, ...]:

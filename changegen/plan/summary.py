@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from changegen import times
 from changegen.assess import Assessment
 from changegen.assess.defaults import flips, touches
 from changegen.i18n import tr
@@ -154,7 +154,7 @@ def _reason(scene: Scene, finding: Finding) -> str:
     """A finding for the headline: what, on how many, with what consequence; a long message as its title and subject."""
     message = finding.message.rstrip()
     subject = finding.subject
-    said = re.search(r"`[^`]+`", message)
+    said = re.search(r"`unrecognized [^`]+`", message)
     if finding.code == "CG-GATE-001" and said is not None and subject.name and subject.instances:
         every = len(scene.context.of(subject.component))
         count = len(subject.instances)
@@ -208,11 +208,7 @@ def _duration(scene: Scene, minutes: int, before: int, back: int) -> str:
 
 def shown_time(value: str) -> str:
     """Return an RFC 3339 time to the minute, in UTC; what is no such time stays as it is."""
-    try:
-        time = dt.datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    return value if time.tzinfo is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    return times.shown(value)
 
 
 def _risk_text(scene: Scene, assessment: Assessment, steps: Sequence[Step], risk: str) -> str:
@@ -559,7 +555,6 @@ def decide_by(steps: Sequence[Step], fields: Sequence[Field]) -> str:
 def _clock(start: str, minutes: int) -> str:
     """The time some minutes after the window's start; empty where the start is no time."""
     try:
-        begin = datetime.fromisoformat(start)
-    except ValueError:
+        return (datetime.fromisoformat(start) + timedelta(minutes=minutes)).isoformat(timespec="minutes")
+    except (ValueError, OverflowError):
         return ""
-    return (begin + timedelta(minutes=minutes)).isoformat(timespec="minutes")

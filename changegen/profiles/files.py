@@ -126,13 +126,20 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
         return Issue(place=self.at(path), path=_path_text(path), message=message, severity=severity)
 
 
+MAX_PROFILE_BYTES = 16 * 2**20
+"""A profile above this is refused; hundreds of acceptances take a tenth of a MiB."""
+
+
 def _read(path: Path) -> File:
     from changegen.collect.yamlread import load_strict
 
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(MAX_PROFILE_BYTES + 1)
     except OSError as error:
         raise ProfileError(error.strerror or str(error), where=str(path)) from error
+    if len(data) > MAX_PROFILE_BYTES:
+        raise ProfileError(tr("larger than {n} MiB", n=MAX_PROFILE_BYTES // 2**20), where=str(path))
     tree = load_strict(data, str(path))
     if not isinstance(tree.value, dict):
         raise ProfileError(

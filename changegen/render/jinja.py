@@ -6,7 +6,6 @@ first in the loader, so that any part can be replaced by a file of the same name
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import traceback
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
-from changegen import resources
+from changegen import resources, times
 from changegen.errors import TemplateError
 from changegen.i18n import current_language, tr, trn
 from changegen.model.base import Scalar
@@ -147,13 +146,7 @@ def _brief(value: str, limit: int = 8) -> str:
 
 def _when(value: str) -> str:
     """Return an RFC 3339 time as people write it: date, hour and minute, UTC. What is no such time stays."""
-    try:
-        time = dt.datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    if time.tzinfo is None:
-        return value
-    return f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    return times.shown(value)
 
 
 def _dedupe(values: Sequence[str]) -> list[str]:

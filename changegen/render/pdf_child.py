@@ -10,6 +10,8 @@ import logging
 import sys
 from typing import Any
 
+from changegen import times
+
 
 def _limit() -> None:
     """Limit the address space where the system can."""
@@ -43,9 +45,7 @@ def main() -> None:
     logging.getLogger("weasyprint").setLevel(logging.ERROR)
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     fetcher = URLFetcher(allowed_protocols=("data",), fail_on_errors=True)
-    created = None
-    if request["created"]:
-        created = dt.datetime.fromisoformat(request["created"])
+    created = times.instant(request["created"])
     attachments = [
         weasyprint.Attachment(
             string=base64.b64decode(item["content"]),

@@ -564,7 +564,7 @@ def test_redact_gives_the_same_bytes_again(run, snapshots, tmp_path):
 
 def test_a_map_that_is_none(run, snapshots, tmp_path):
     path = written(tmp_path, "map.json", "{}")
-    assert "no map of pseudonyms" in run("redact", snapshots[0], "--map", path, code=2).stderr
+    assert "no changegen map of pseudonyms" in run("redact", snapshots[0], "--map", path, code=2).stderr
 
 
 # ----------------------------------------------------------------------------------------------------------------- live
