@@ -58,14 +58,6 @@ def digest_of(value: Any) -> str:
     return digest(canonical(value))
 
 
-def schema_of(data: bytes) -> str:
-    """Return the ``schema`` of a JSON record, or an empty text."""
-    try:
-        return msgspec.json.decode(data, type=_Marked).schema
-    except (msgspec.MsgspecError, RecursionError):
-        return ""
-
-
 def decode_record(data: bytes, typ: type[T], *, schema: str, place: str) -> T:
     """Decode a record of changegen's own (snapshot, ticket, …) that must have the given ``schema``.
 

@@ -21,7 +21,15 @@ from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.saved import config_map_file, pod_file, saved_config_maps
 from changegen.plan.scene import Drain, HopPlan, Member, Scene, quoted
 from changegen.plan.steps.after import planned_migrations, planned_taints
-from changegen.plan.steps.common import KUBECTL, MOST_NAMED, driver_target, gathered, in_turn
+from changegen.plan.steps.common import (
+    KUBECTL,
+    MOST_NAMED,
+    driver_target,
+    gathered,
+    in_turn,
+    met,
+    placed,
+)
 from changegen.plan.steps.common import names as in_order
 from changegen.plan.steps.control import proof
 from changegen.plan.steps.drift import DRIFT, served_back
@@ -222,7 +230,7 @@ def _kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Ba
         versions.setdefault(scene.nodes[name].kubelet_version, []).append(name)
     previous = "; ".join(f"{version}: {len(names)}" for version, names in sorted(versions.items()))
     drains = [scene.drain_of(name) for name in nodes]
-    bare = sorted({pod for drain in drains for pod in drain.bare})
+    bare = met(drains, lambda drain: drain.bare)
     each = dist.nodes == "drain-each"
     commands = (
         _drained_back(scene, hop, nodes, drains, versions)
@@ -315,7 +323,7 @@ def _kubelets_why(
 
 
 def _kubelets_go_on(drains: Sequence[Drain], versions: dict[str, list[str]]) -> str:
-    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    drivers = met(drains, lambda drain: drain.drivers)
     version = ", ".join(sorted(versions))
     text = (
         tr("The node is Ready on {version} and schedulable", version=version)
@@ -361,7 +369,7 @@ def _drained_back(
     node = {} if single else {"node": '"$NODE"', "ip": '"$NODE"'}
     fields = node | {"drain_flags": flags} | scene.going_back(most)
 
-    def placed(made: Iterable[Command], where: str = "") -> list[Command]:
+    def on_nodes(made: Iterable[Command], where: str = "") -> list[Command]:
         own = ("", nodes[0], '"$NODE"')
         return [
             Command(text=c.text, where=(where or place) if c.where in own else c.where, runs=c.runs)
@@ -370,7 +378,7 @@ def _drained_back(
 
     commands = [
         Command(text=before + c.text, where=c.where, runs=c.runs) if "kubectl drain" in c.text else c
-        for c in placed(scene.commands(templates, hop, nodes[0] if single else "", fields))
+        for c in on_nodes(scene.commands(templates, hop, nodes[0] if single else "", fields))
     ]
     if dist.packages:
         families = dist.packages.get("kubelet-back", {})
@@ -378,7 +386,7 @@ def _drained_back(
         for version, names in sorted(versions.items()):
             for family, members in _by_family(scene, names).items():
                 everyone = len(members) == len(nodes)
-                install += placed(
+                install += on_nodes(
                     scene.commands(
                         families.get(family, families.get("other", ())),
                         hop,
@@ -419,7 +427,7 @@ def _groups_back(
     commands: list[Command] = []
     for group in groups or [""]:
         made = scene.commands(templates, hop, "", {"group": quoted(group)} | scene.going_back(most))
-        commands += [Command(text=c.text, where=c.where or tr("the node"), runs=c.runs) for c in made]
+        commands += placed(made, tr("the node"))
     return commands
 
 
@@ -624,7 +632,7 @@ def _restored_servers(scene: Scene, hop: HopPlan) -> list[Command]:
     nodes = scene.control_nodes
     if not nodes:
         each = scene.commands(parts.get("control-plane", ()), hop, "", {"node": '"$NODE"'})
-        return [Command(text=c.text, where=c.where or tr("the first server"), runs=c.runs) for c in each]
+        return placed(each, tr("the first server"))
     commands: list[Command] = []
     commands += gathered(
         [(node, scene.commands(parts.get("control-plane-stop", ()), hop, node)) for node in nodes]

@@ -16,6 +16,7 @@ from changegen.plan.steps.common import (
     MOST_SINGLE,
     command,
     driver_target,
+    placed,
 )
 from changegen.plan.steps.drift import served_again
 from changegen.plan.steps.owners import budgets_back
@@ -341,7 +342,7 @@ def _migrations(scene: Scene) -> list[StepDraft]:
             notes = [part.note] if part.note else []
             if part.nodes:
                 notes.append(tr("The way back: {back}.", back=part.back))
-            commands = [Command(text=c.text, where=c.where or KUBECTL, runs=c.runs) for c in part.commands]
+            commands = placed(part.commands, KUBECTL)
             if last:
                 commands += [Command(text=text, where=KUBECTL) for text in moved.checks]
             steps.append(
@@ -393,7 +394,7 @@ def _taints(scene: Scene) -> list[StepDraft]:
                     )
                     if position == 1
                     else "",
-                    commands=[Command(text=c.text, where=c.where or KUBECTL, runs=c.runs) for c in commands],
+                    commands=placed(commands, KUBECTL),
                     minutes=5,
                     go_on=part.go_on,
                     stop=part.stop or tr("A Pod that is not named here is gone."),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from changegen.assess.context import VersionWish
 from changegen.i18n import tr
 from changegen.model.snapshot import Driver
@@ -45,6 +47,16 @@ def in_turn(nodes: Sequence[str]) -> str:
     return tr("{nodes}, one after another", nodes=", ".join(nodes))
 
 
+def placed(commands: Iterable[Command], where: str) -> list[Command]:
+    """Commands with a place for those that name none."""
+    return [item if item.where else msgspec.structs.replace(item, where=where) for item in commands]
+
+
+def met(drains: Iterable[Drain], what: Callable[[Drain], Iterable[str]]) -> list[str]:
+    """What several drains meet of one kind, each once and sorted: ``met(drains, lambda drain: drain.budgets)``."""
+    return sorted({name for drain in drains for name in what(drain)})
+
+
 def gathered(parts: Sequence[tuple[str, Sequence[Command]]]) -> list[Command]:
     """Commands of several nodes: once, where each node has the same ones, else node by node.
 
@@ -61,10 +73,7 @@ def gathered(parts: Sequence[tuple[str, Sequence[Command]]]) -> list[Command]:
         return [item for _, commands in parts for item in commands]
     where = in_turn([node for node, _ in parts])
     node, commands = parts[0]
-    return [
-        Command(text=item.text, where=where if item.where == node else item.where, runs=item.runs)
-        for item in commands
-    ]
+    return [msgspec.structs.replace(item, where=where) if item.where == node else item for item in commands]
 
 
 def installer_note(scene: Scene) -> list[str]:

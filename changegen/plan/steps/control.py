@@ -11,6 +11,7 @@ from changegen.plan.steps.common import (
     installer_note,
     last_member_step,
     packages,
+    placed,
 )
 from changegen.plan.steps.drift import WATCHED, watched_rules
 from changegen.versions import minor_of, try_version
@@ -286,7 +287,7 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
     else:
         each = tr("each control-plane node, one after the other")
         filled = scene.commands(dist.commands.get("control-plane-first", ()), hop, "", {"node": '"$NODE"'})
-        commands = [Command(text=c.text, where=c.where or each, runs=c.runs) for c in filled]
+        commands = placed(filled, each)
     commands += [command("kubectl get --raw '/readyz?verbose'"), command("kubectl get --raw /version")]
     notes = []
     one_way = dist.downgrade == "one-way"

@@ -15,6 +15,7 @@ from changegen.plan.steps.common import (
     MOST_SINGLE,
     command,
     installer_note,
+    met,
     names,
     node_minutes,
     packages,
@@ -28,21 +29,21 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         return _workers_released(scene, hop)
     if dist.nodes == "pool-all":
         return [_pool_step(scene, hop, "", scene.pending_nodes)] if scene.pending_nodes else []
-    names = [
+    waiting = [
         name
         for name in scene.pending_nodes
         if not (dist.kubelet_with_control_plane and name in scene.control_nodes)
     ]
     if dist.nodes == "pool":
         grouped: dict[str, list[str]] = {}
-        for name in names:
+        for name in waiting:
             grouped.setdefault(scene.group_of(name), []).append(name)
         return [
             _pool_step(scene, hop, group, tuple(members))
             for group, members in sorted(grouped.items())
             if members
         ]
-    drains = [scene.drain_of(name) for name in names]
+    drains = [scene.drain_of(name) for name in waiting]
     few = len(drains) <= MOST_SINGLE
 
     def kind(drain: Drain) -> tuple[object, ...]:
@@ -123,7 +124,7 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         commands += on_node(packages(scene, "kubelet", hop, head.node))
     commands += fill("kubelet-restart")
     commands += fill("back-to-work")
-    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    drivers = met(drains, lambda drain: drain.drivers)
     if not drivers:
         commands = [item for item in commands if "resourceslices" not in item.text]
     plugins = _plugin_resources(scene, nodes)
@@ -320,7 +321,7 @@ def _of_each(drains: Sequence[Drain]) -> list[str]:
 def _of_all(drains: Sequence[Drain]) -> list[str]:
     """What the drains of one node, or of many nodes that are alike, meet."""
     notes = []
-    budgets = sorted({budget for drain in drains for budget in drain.budgets})
+    budgets = met(drains, lambda drain: drain.budgets)
     if budgets:
         notes.append(
             tr(
@@ -329,13 +330,13 @@ def _of_all(drains: Sequence[Drain]) -> list[str]:
                 step="{{people}}",
             )
         )
-    bare = sorted({pod for drain in drains for pod in drain.bare})
+    bare = met(drains, lambda drain: drain.bare)
     if bare:
         notes.append(tr("--force deletes Pods without a controller, for good: {pods}.", pods=names(bare)))
-    empty = sorted({pod for drain in drains for pod in drain.emptydir})
+    empty = met(drains, lambda drain: drain.emptydir)
     if empty:
         notes.append(tr("--delete-emptydir-data: the emptyDir data of {pods} goes.", pods=names(empty)))
-    down = sorted({workload for drain in drains for workload in drain.down})
+    down = met(drains, lambda drain: drain.down)
     if down:
         notes.append(
             tr("{workloads} is down while the node is out: its owner is there.", workloads=names(down))
@@ -404,7 +405,7 @@ def _node_notes(
 def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...]) -> StepDraft:
     dist = scene.distribution
     drains = [scene.drain_of(name) for name in members]
-    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    drivers = met(drains, lambda drain: drain.drivers)
     grouped = group or dist.nodes == "pool-all"
     commands = (
         list(scene.commands(dist.commands.get("pool", ()), hop, "", {"group": quoted(group)}))
@@ -418,8 +419,8 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
     commands.append(command(f"kubectl get nodes{selector} -o wide"))
     gone = [pod for pod in scene.bare_pods if pod.node in members]
     commands += _created_again(gone)
-    budgets = sorted({budget for drain in drains for budget in drain.budgets})
-    bare = sorted({pod for drain in drains for pod in drain.bare})
+    budgets = met(drains, lambda drain: drain.budgets)
+    bare = met(drains, lambda drain: drain.bare)
     notes = []
     if dist.nodes == "pool":
         notes.append(
@@ -485,7 +486,7 @@ def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     drains = [scene.drain_of(name) for name in scene.pending_nodes if name not in scene.control_nodes]
     if not drains:
         return []
-    drivers = sorted({driver for drain in drains for driver in drain.drivers})
+    drivers = met(drains, lambda drain: drain.drivers)
     return [
         StepDraft(
             key=f"node:{hop.version}:workers",
