@@ -641,6 +641,20 @@ class Simulation:
         bare = [pod for pod in here if not comes_back(pod.owner)]
         return tuple(self._row(node, resource, movers, left, doubts, bare) for resource in _resources(movers))
 
+    def nodes_for(self, pod: PodUse) -> tuple[str, ...]:
+        """Nodes where all needs of a Pod are met together now, its own devices aside."""
+        needs = self.needs(pod)
+        found = []
+        for name, why in self.obstacles(pod).items():
+            if why:
+                continue
+            try:
+                if self._fits(name, pod, needs, self._start([pod])):
+                    found.append(name)
+            except TooManyError:
+                continue
+        return tuple(found)
+
     def devices_out(
         self, taint: TaintRule, tainted: Iterable[DeviceId], pods: Sequence[PodUse]
     ) -> tuple[tuple[PodUse, ...], dict[tuple[str, str], tuple[str, ...]]]:

@@ -23,7 +23,7 @@ from changegen.model.ticket import Evidence, Finding
 from changegen.quantity import count
 from changegen.taint import TaintBlast, existing_rules
 
-__all__ = ["CODES", "Cause", "Trouble", "driver_log", "findings", "leader_log", "pending_causes", "troubles"]
+__all__ = ["CODES", "Cause", "driver_log", "findings", "leader_log", "pending_causes"]
 
 PENDING = Code(
     code="CG-PENDING-001",
@@ -72,15 +72,6 @@ class Cause(Model, frozen=True, kw_only=True):
 
     text: str
     commands: tuple[str, ...] = ()
-
-
-class Trouble(Model, frozen=True, kw_only=True):
-    """Something that does not work, and why it probably does not; likeliest first."""
-
-    symptom: str
-    subject: str
-    evidence: tuple[str, ...] = ()
-    causes: tuple[Cause, ...] = ()
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
@@ -211,13 +202,27 @@ def _need(ctx: Context, at: DeviceIndex, made: Simulation, pod: PodUse, need: Ne
     barred = {name: allowed.get(name, "") for name in large if allowed.get(name, "")}
     fitting = {name for name in large if name not in barred and made.available(name, need) >= need.amount}
     if fitting:
-        yield Cause(
-            text=tr(
-                "devices are free on {nodes}: something else keeps it away (affinity, CPU, memory, quota)",
+        unseen = made.unseen(pod)
+        if not set(made.nodes_for(pod)) & fitting:
+            text = tr(
+                "devices of {resource} are free on {nodes}, but none of them meets all requests and constraints of its "
+                "claims together",
+                resource=need.resource,
                 nodes=names(fitting),
-            ),
-            commands=(leader_log(ctx, "kube-scheduler"),),
-        )
+            )
+        elif unseen:
+            text = tr(
+                "devices are free on {nodes}: something else keeps it away, perhaps {what}",
+                nodes=names(fitting),
+                what=", ".join(unseen),
+            )
+        else:
+            text = tr(
+                "devices are free on {nodes}, and CPU, memory and node affinity fit: something else keeps it away (a quota, "
+                "the scheduler's queue), or it was only just made",
+                nodes=names(fitting),
+            )
+        yield Cause(text=text, commands=(leader_log(ctx, "kube-scheduler"),))
         return
     reasons: list[str] = []
     if barred:
@@ -304,57 +309,6 @@ def _pending(ctx: Context) -> list[PodUse]:
     ]
 
 
-def troubles(ctx: Context) -> tuple[Trouble, ...]:
-    """Every trouble with devices that the snapshot shows, with causes and commands."""
-    found = [
-        Trouble(
-            symptom=tr("Pod Pending"),
-            subject=f"{pod.namespace}/{pod.name}",
-            evidence=tuple(text for text in (_scheduler_said(pod),) if text),
-            causes=pending_causes(ctx, pod)
-            or (
-                Cause(
-                    text=tr("nothing that was read explains it"),
-                    commands=tuple(
-                        c
-                        for c in (
-                            f"kubectl -n {pod.namespace} describe pod {pod.name}",
-                            leader_log(ctx, "kube-scheduler"),
-                        )
-                        if c
-                    ),
-                ),
-            ),
-        )
-        for pod in _pending(ctx)
-    ]
-    found.extend(
-        Trouble(
-            symptom=tr("Preparing of devices failed"),
-            subject=f"{event.namespace}/{event.name}",
-            evidence=(_event(event),),
-            causes=(
-                Cause(
-                    text=tr("the driver on the node did not prepare the claim, or is not registered there"),
-                    commands=tuple(_prepare_commands(ctx, event)),
-                ),
-            ),
-        )
-        for event in ctx.snapshot.events
-        if event.reason == "FailedPrepareDynamicResources"
-    )
-    found.extend(
-        Trouble(
-            symptom=tr("Devices still held in spite of NoExecute"),
-            subject=f"DeviceTaintRule {blast.rule.name}",
-            evidence=tuple(f"{c.type} {c.status} {c.reason}" for c in blast.rule.conditions),
-            causes=tuple(_held_causes(ctx, blast)),
-        )
-        for blast in _held(ctx)
-    )
-    return tuple(found)
-
-
 def _event(event: EventFact) -> str:
     return f"{event.reason} x{event.count} ({event.source}{', ' + event.node if event.node else ''}) {event.last}"
 
@@ -439,7 +393,8 @@ def findings(ctx: Context) -> Iterator[Finding]:
         yield _pending_finding(key[0], key[1], pods, causes[key])
     yield from _events(ctx)
     for blast in _held(ctx):
-        text = "; ".join(cause.text for cause in _held_causes(ctx, blast))
+        held = list(_held_causes(ctx, blast))
+        commands = list(dict.fromkeys(command for cause in held for command in cause.commands))
         yield finding(
             STILL_HELD,
             trn(
@@ -447,10 +402,11 @@ def findings(ctx: Context) -> Iterator[Finding]:
                 "Rule {rule} (NoExecute): {n} devices are still allocated; {causes}",
                 n=blast.allocated,
                 rule=blast.rule.name,
-                causes=text,
+                causes="; ".join(cause.text for cause in held),
             ),
             component="DeviceTaintRule",
             name=blast.rule.name,
+            advice=" ".join((tr(STILL_HELD.remedy), "; ".join(f"`{c}`" for c in commands[:3]))).strip(),
             preexisting=True,
         )
 

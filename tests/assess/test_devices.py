@@ -13,7 +13,7 @@ from changegen.assess import Assessment, assess
 from changegen.assess.capability import feature_rows
 from changegen.assess.context import Context
 from changegen.assess.extended import migration, served
-from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes, troubles
+from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
@@ -28,7 +28,7 @@ from changegen.model.snapshot import (
     WorkloadRef,
 )
 from changegen.model.ticket import Finding
-from tests.assess.build import context, control_plane, kubelet, node, profile
+from tests.assess.build import context, control_plane, kubelet, node, profile, with_fields
 from tests.assess.gpus import DRIVER, RESOURCE, claim, gpu_class, gpus, holding, pool, user
 
 DATA = Path(__file__).parents[1] / "data"
@@ -362,7 +362,24 @@ def waiting(wants: int = 1, **more: Any) -> PodUse:
         ((pool("n1"), waiting(1), gpu_class(selectors=("device.attributes['x'].y == 1",))), "fails on"),
         ((pool("n1"), waiting(1, node_selector={"a": "b"})), "not selected by a=b"),
         ((pool("n1", 1), waiting(1), holding("h", "n1", "gpu-0", "n1")), "too few are free on n1"),
-        ((pool("n1"), waiting(1)), "something else keeps it away"),
+        ((pool("n1"), waiting(1, requests={})), "CPU, memory and node affinity fit"),
+        ((pool("n1"), waiting(1, other_constraints=("volume claims",))), "perhaps volume claims"),
+        (
+            (
+                pool("n1"),
+                waiting(1, requests={"cpu": "9"}),
+                node("n1", allocatable={"cpu": "8"}, requested={}),
+            ),
+            "n1 with less than 9 of cpu left",
+        ),
+        (
+            (
+                pool("n1"),
+                user("w", on="", claim="c", requests={}),
+                with_fields(claim("c"), constraints=("match x.example/numa of *",)),
+            ),
+            "meets all requests and constraints",
+        ),
     ],
 )
 def test_why_a_pod_waits(parts: tuple[object, ...], text: str) -> None:
@@ -382,11 +399,13 @@ def test_the_scheduler_that_leads_is_named_by_its_lease() -> None:
 
 
 def test_commands_carry_real_names() -> None:
-    snapshot, _ = recorded("before")
+    snapshot, found = recorded("before")
     ctx = Context(snapshot, Profile(name="x"), kubedata.load())
-    found = {trouble.subject: trouble for trouble in troubles(ctx)}
-    commands = [c for cause in found["ml/too-big"].causes for c in cause.commands]
+    pod = next(pod for pod in snapshot.pods if pod.name == "too-big")
+    commands = [c for cause in pending_causes(ctx, pod) for c in cause.commands]
     assert "kubectl -n ml describe pod too-big" in commands
+    # Each is a command of its own where the advice shows them.
+    assert "`; `kubectl -n ml describe pod too-big`" in of(found, "CG-PENDING-001")[0].advice
     driver = next(d for d in snapshot.drivers if d.driver == "gpu.example.com")
     line = driver_log(driver, "gpu-3")
     assert "-n dra-example-driver" in line
