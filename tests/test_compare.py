@@ -481,6 +481,44 @@ def test_a_component_is_gone_where_its_own_kind_was_read():
     assert ("components", "after") in {(n.area, n.side) for n in found.not_comparable}
 
 
+def test_components_that_only_a_node_tells_of_are_gone_where_nodes_were_read():
+    told = snap(components=(component("kube-apiserver", "s-1", kind="annotation"),))
+    unread = snap(kinds_read=tuple(k for k in ALL_KINDS if k != "nodes"))
+    assert compare(told, unread).changes == ()
+    assert [c.kind for c in compare(told, snap()).changes] == ["removed"]
+
+
+@pytest.mark.parametrize(("ready", "image", "said"), [(3, "i:1", True), (2, "i:1", False), (3, "i:2", False)])
+def test_ready_pods_of_an_unchanged_driver_that_lost_devices_are_no_devices(ready, image, said):
+    def driver(devices: int, **fields: Any) -> s.Driver:
+        base: dict[str, Any] = {
+            "driver": "gpu",
+            "version": "v1",
+            "version_source": "image",
+            "image": "i:1",
+            "workload": s.WorkloadRef(kind="DaemonSet", namespace="gpu", name="plugin"),
+            "desired": 3,
+            "ready": 3,
+        }
+        return s.Driver(**{**base, **fields}, devices=devices)
+
+    found = compare(snap(drivers=(driver(8),)), snap(drivers=(driver(4, ready=ready, image=image),)))
+    (change,) = (c for c in found.changes if c.path == ("devices",))
+    assert ("gpu/plugin is unchanged and 3/3 ready" in change.note) is said
+
+
+def test_what_is_new_says_what_it_has_beyond_its_name_and_its_defaults():
+    def node(*taints: s.NodeTaint) -> s.Snapshot:
+        return snap(nodes=(s.Node(name="n", taints=taints),))
+
+    plain = s.NodeTaint(key="a", effect="NoSchedule")
+    found = compare(node(), node(plain, s.NodeTaint(key="b", effect="NoExecute", value="x")))
+    assert rows(found) == [
+        ("added", "nodes", ("taints", "a/NoSchedule"), ("n",), None, {}),
+        ("added", "nodes", ("taints", "b/NoExecute"), ("n",), None, {"value": "x"}),
+    ]
+
+
 def test_two_of_a_kind_on_one_node_are_told_apart():
     main = component("etcd", "cp-1")
     events = component("etcd", "cp-1", instance="kube-system/etcd-events-cp-1")
