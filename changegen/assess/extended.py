@@ -7,12 +7,13 @@ Source: plugins noderesources and dynamicresources of kube-scheduler 1.37.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
+from changegen import words
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, SelectorError, names
 from changegen.assess.dra import FINISHED, DeviceIndex, index, owner_text
@@ -359,6 +360,7 @@ def migration(ctx: Context, resource: str) -> Migration:
                     nodes=names(without),
                 )
             )
+        unknown.extend(_fewer(ctx, row, nodes))
     if row.uncertain:
         unknown.append(tr("a selector of class {name} could not be evaluated", name=row.device_class))
     big = _too_big(_of(ctx).asking.get(resource, ()), resource)
@@ -386,6 +388,27 @@ def migration(ctx: Context, resource: str) -> Migration:
         steps=tuple(_steps(ctx, row, class_name, left or [n for n in nodes if row.by_node.get(n) != "dra"])),
         checks=tuple(_checks(ctx, row)),
     )
+
+
+def _fewer(ctx: Context, row: Served, nodes: Iterable[str]) -> Iterator[str]:
+    """Nodes where the device plugin offers more than the class has devices: replicas and shares have no counterpart."""
+    at = index(ctx)
+    devices = Counter(at.devices[key].node for key in at.members(row.device_class))
+    groups: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    for node in nodes:
+        if row.by_node.get(node) == "both":
+            offered = count(ctx.nodes[node].allocatable[row.resource])
+            if devices[node] < offered:
+                groups[offered, devices[node]].append(node)
+    for (offered, have), found in sorted(groups.items()):
+        yield tr(
+            "on {nodes} the device plugin offers {offered} and class {name} has {have}: replicas or partitions of the plugin "
+            "have no counterpart, unless devices are still to be published",
+            nodes=names(found),
+            offered=offered,
+            name=row.device_class,
+            have=words.devices(have),
+        )
 
 
 def _too_big(pods: Iterable[PodUse], resource: str) -> list[str]:

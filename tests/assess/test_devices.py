@@ -329,6 +329,23 @@ def test_a_resource_that_shall_be_served_by_dra_and_is_not_yet() -> None:
     assert not wished("any", node("n1", **PLUGGED), pool("n1"))
 
 
+def test_a_plugin_that_offers_more_than_there_are_devices() -> None:
+    wish = profile(extended_resources=(ExtendedResourceWish(name=RESOURCE, device_class=DRIVER),))
+
+    def move(offered: str) -> Any:
+        snapshot = gpus(
+            pool("n1"),
+            node("n1", allocatable={RESOURCE: offered}),
+            components=(*control_plane("v1.37.2"), kubelet("n1", gates={})),
+        )
+        return migration(context(snapshot, wish), RESOURCE)
+
+    assert move("2").verdict == "go"
+    shared = move("8")
+    assert shared.verdict == "cannot-tell"
+    assert f"offers 8 and class {DRIVER} has 2 devices" in shared.unknown[0]
+
+
 def test_a_class_made_later_takes_the_name() -> None:
     old, young = (
         gpu_class("old", created="2026-01-01T00:00:00Z"),
