@@ -44,7 +44,7 @@ BLOCKS = [match.groupdict() for match in BLOCK.finditer(PAGE.read_text(encoding=
 
 
 def test_the_page_has_commands() -> None:
-    assert len(BLOCKS) == 9
+    assert len(BLOCKS) == 10
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block["command"][:50] for block in BLOCKS])
