@@ -34,6 +34,7 @@ from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import AllocatedDevice, Snapshot, TaintRule
 from changegen.model.ticket import Command
+from changegen.shell import word
 from changegen.versions import Version, try_version
 
 __all__ = [
@@ -693,16 +694,17 @@ def rollout(blast: TaintBlast, file: str = "") -> tuple[Rollout, ...]:
     """
     rule = blast.rule
     name = file or rule.name or "device-maintenance"
+    path = word(f"{name}.yaml")
     if len(blast.rules) > 1:
         # kubectl patches and deletes several objects by their file, not by their names.
-        which = f"-f {name}.yaml"
+        which = f"-f {path}"
         condition = (
-            f"kubectl get devicetaintrules {' '.join(r.name for r in blast.rules)} -o "
+            f"kubectl get devicetaintrules {' '.join(word(r.name) for r in blast.rules)} -o "
             "jsonpath='{range .items[*]}{.metadata.name}{range .status.conditions[*]} {.type} {.status} {.reason} "
             '{.message}{end}{"\\n"}{end}\''
         )
     else:
-        which = f"devicetaintrule {rule.name or 'device-maintenance'}"
+        which = f"devicetaintrule {word(rule.name or 'device-maintenance')}"
         condition = (
             f"kubectl get {which} -o "
             "jsonpath='{range .status.conditions[*]}{.type} {.status} {.reason} {.message}{\"\\n\"}{end}'"
@@ -725,13 +727,13 @@ def rollout(blast: TaintBlast, file: str = "") -> tuple[Rollout, ...]:
 
     def effect(value: str) -> Command:
         patch = msgspec.json.encode({"spec": {"taint": {"effect": value}}}).decode()
-        return write(f"kubectl patch {which} --type merge -p '{patch}'")
+        return write(f"kubectl patch {which} --type merge -p {word(patch)}")
 
     # Whatever effect the file has: the first look must not evict anybody.
     apply = (
-        f"kubectl apply -f {name}.yaml"
+        f"kubectl apply -f {path}"
         if rule.effect == "None"
-        else f"sed 's/^    effect: .*/    effect: \"None\"/' {name}.yaml | kubectl apply -f -"
+        else f"sed 's/^    effect: .*/    effect: \"None\"/' {path} | kubectl apply -f -"
     )
     return (
         Rollout(
@@ -768,11 +770,17 @@ def rollout(blast: TaintBlast, file: str = "") -> tuple[Rollout, ...]:
             stop=tr("A new Pod stays Pending for lack of devices, or gets a selected one"),
         ),
         Rollout(
-            title=tr("Set effect NoExecute, only after the owners agree"),
+            title=tr("Set effect NoExecute, only after the owners agree")
+            if owners
+            else tr("Set effect NoExecute"),
             commands=(effect("NoExecute"), read(condition)),
             go_on=tr(
                 "Agreed by {owners}; reason PodsPendingEviction, then Completed or NotStarted; no claim holds a selected device",
-                owners=", ".join(owners) or tr("nobody concerned"),
+                owners=", ".join(owners),
+            )
+            if owners
+            else tr(
+                "Reason PodsPendingEviction, then Completed or NotStarted; no claim holds a selected device"
             ),
             stop=tr("A Pod that is not in this table is deleted: set effect None again"),
         ),

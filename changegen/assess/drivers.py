@@ -18,6 +18,7 @@ from changegen.model.base import UNOBSERVABLE
 from changegen.model.profile import DriverWish
 from changegen.model.snapshot import Driver, Pool, Workload, WorkloadRef
 from changegen.model.ticket import DriverRow, Evidence, Finding, PoolRow
+from changegen.shell import word
 from changegen.versions import Version, minor_key, minor_of, parse_image, try_version
 
 __all__ = ["CODES", "driver_rows", "findings", "pool_rows"]
@@ -726,10 +727,11 @@ def _log_command(driver: Driver, node: str) -> str:
     workload = driver.workload
     if workload is None:
         return ""
-    container = f" -c {driver.container}" if driver.container else ""
+    container = f" -c {word(driver.container)}" if driver.container else ""
+    space, pods = word(workload.namespace), word(f"/{workload.name}-")
     return (
-        f"kubectl -n {workload.namespace} logs $(kubectl -n {workload.namespace} get pods "
-        f"--field-selector spec.nodeName={node} -o name | grep /{workload.name}-){container} --tail=100"
+        f"kubectl -n {space} logs $(kubectl -n {space} get pods "
+        f"--field-selector {word(f'spec.nodeName={node}')} -o name | grep {pods}){container} --tail=100"
     )
 
 

@@ -23,6 +23,7 @@ from changegen.model.profile import ExtendedResourceWish
 from changegen.model.snapshot import DeviceClass, PodUse, Workload, WorkloadRef
 from changegen.model.ticket import Command, Evidence, Finding, ResourceRow
 from changegen.quantity import DEVICE_CLASS_PREFIX, count, is_extended_resource
+from changegen.shell import word
 from changegen.versions import minor_key, minor_of
 
 __all__ = [
@@ -470,10 +471,14 @@ def _leave(switch: tuple[str, str], node: str) -> tuple[tuple[Command, ...], tup
     key, value = switch
     if not key:
         return (), ()
-    away = f"{key}=false --overwrite" if value == "true" else f"{key}-"
+    away = f"{word(f'{key}=false')} --overwrite" if value == "true" else word(f"{key}-")
     return (
-        (Command(text=f"kubectl label node {node} {away}", runs="write"),),
-        (Command(text=f"kubectl label node {node} {key}={value} --overwrite", runs="write"),),
+        (Command(text=f"kubectl label node {word(node)} {away}", runs="write"),),
+        (
+            Command(
+                text=f"kubectl label node {word(node)} {word(f'{key}={value}')} --overwrite", runs="write"
+            ),
+        ),
     )
 
 
@@ -489,7 +494,7 @@ def _drain(ctx: Context, node: str) -> str:
         flags.append("--delete-emptydir-data")
     if any(pod.owner is None and not pod.owner_chain for pod in pods):
         flags.append("--force")
-    return f"kubectl drain {node} {' '.join(flags)}"
+    return f"kubectl drain {word(node)} {' '.join(flags)}"
 
 
 def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iterator[MigrationStep]:
@@ -500,11 +505,13 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
     name = f"DaemonSet {plugin.namespace}/{plugin.name}" if plugin is not None else tr("The device plugin")
     if not row.device_class:
         patch = '{"spec":{"extendedResourceName":"' + resource + '"}}'
-        target = class_name or "CLASS"
+        target = word(class_name or "CLASS")
         yield MigrationStep(
             title=tr("Name {resource} in a DeviceClass", resource=resource),
             commands=(
-                Command(text=f"kubectl patch deviceclass {target} --type merge -p '{patch}'", runs="write"),
+                Command(
+                    text=f"kubectl patch deviceclass {target} --type merge -p {word(patch)}", runs="write"
+                ),
                 Command(
                     text="kubectl get deviceclasses -o "
                     "'custom-columns=NAME:.metadata.name,RESOURCE:.spec.extendedResourceName'",
@@ -528,10 +535,10 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
         leave, back = _leave(switch, node)
         drain = Command(text=_drain(ctx, node), runs="write")
         allocatable = Command(
-            text=f"kubectl get node {node} -o jsonpath='{{.status.allocatable.{_escaped(resource)}}}'",
+            text=f"kubectl get node {word(node)} -o jsonpath={word(f'{{.status.allocatable.{_escaped(resource)}}}')}",
             runs="read",
         )
-        uncordon = Command(text=f"kubectl uncordon {node}", runs="write")
+        uncordon = Command(text=f"kubectl uncordon {word(node)}", runs="write")
         yield MigrationStep(
             title=tr("Move node {node}", node=node),
             nodes=(node,),
@@ -542,7 +549,7 @@ def _steps(ctx: Context, row: Served, class_name: str, nodes: list[str]) -> Iter
                 Command(
                     text="kubectl get resourceslices -o "
                     "'custom-columns=NODE:.spec.nodeName,DRIVER:.spec.driver,POOL:.spec.pool.name,DEVICES:.spec.devices[*].name' "
-                    f"--field-selector spec.nodeName={node}",
+                    f"--field-selector {word(f'spec.nodeName={node}')}",
                     runs="read",
                 ),
                 uncordon,
@@ -577,13 +584,15 @@ def _checks(ctx: Context, row: Served) -> Iterator[str]:
     if not pods:
         return
     pod = pods[0]
-    yield f"kubectl -n {pod.namespace} get events --field-selector involvedObject.name={pod.name}"
-    yield f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.status.extendedResourceClaimStatus}}'"
+    space, name = word(pod.namespace), word(pod.name)
+    yield f"kubectl -n {space} get events --field-selector {word(f'involvedObject.name={pod.name}')}"
+    yield f"kubectl -n {space} get pod {name} -o jsonpath='{{.status.extendedResourceClaimStatus}}'"
     if pod.extended_claim:
-        yield f"kubectl -n {pod.namespace} get resourceclaim {pod.extended_claim} -o jsonpath='{{.status.allocation.devices.results}}'"
+        claim = word(pod.extended_claim)
+        yield f"kubectl -n {space} get resourceclaim {claim} -o jsonpath='{{.status.allocation.devices.results}}'"
     else:
         yield (
-            f"kubectl -n {pod.namespace} get resourceclaims -o "
+            f"kubectl -n {space} get resourceclaims -o "
             'jsonpath=\'{range .items[?(@.metadata.annotations.resource\\.kubernetes\\.io/extended-resource-claim=="true")]}'
             '{.metadata.name}{"\\n"}{end}\''
         )

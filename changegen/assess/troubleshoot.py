@@ -21,6 +21,7 @@ from changegen.model.base import Model
 from changegen.model.snapshot import Driver, EventFact, Lease, PodUse
 from changegen.model.ticket import Evidence, Finding
 from changegen.quantity import count
+from changegen.shell import word
 from changegen.taint import TaintBlast, existing_rules
 
 __all__ = ["CODES", "Cause", "driver_log", "findings", "leader_log", "pending_causes"]
@@ -82,9 +83,10 @@ def driver_log(driver: Driver, node: str) -> str:
     workload = driver.workload
     if workload is None:
         return ""
-    container = f" -c {driver.container}" if driver.container else ""
-    where = f"-n {workload.namespace}"
-    pods = f"kubectl {where} get pods --field-selector spec.nodeName={node} -o name | grep /{workload.name}-"
+    container = f" -c {word(driver.container)}" if driver.container else ""
+    where = f"-n {word(workload.namespace)}"
+    on_node, name = word(f"spec.nodeName={node}"), word(f"/{workload.name}-")
+    pods = f"kubectl {where} get pods --field-selector {on_node} -o name | grep {name}"
     return f"kubectl {where} logs $({pods}){container} --tail=100"
 
 
@@ -108,9 +110,9 @@ def leader_log(ctx: Context, component: str) -> str:
         if leading
         else f"  # {component} that leads: not known"
         if not host
-        else f"  # leader by its lease: {host}"
+        else f"  # leader by its lease: {word(host)}"
     )
-    return f"kubectl -n {namespace} logs {name} --tail=200{note}"
+    return f"kubectl -n {word(namespace)} logs {word(name)} --tail=200{note}"
 
 
 # ------------------------------------------------------------------------------------------------------------- pending
@@ -119,7 +121,7 @@ def leader_log(ctx: Context, component: str) -> str:
 def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
     """Why a Pod that uses devices is probably not scheduled; empty where nothing of what was read explains it."""
     at, made = index(ctx), simulation(ctx)
-    describe = f"kubectl -n {pod.namespace} describe pod {pod.name}"
+    describe = f"kubectl -n {word(pod.namespace)} describe pod {word(pod.name)}"
     found = [
         Cause(
             text=tr(
@@ -271,7 +273,7 @@ def _no_device(ctx: Context, at: DeviceIndex, need: Need, slices: str) -> Iterat
                         device=str(key),
                         error=verdict.error,
                     ),
-                    commands=(f"kubectl get deviceclass {need.class_name} -o yaml",),
+                    commands=(f"kubectl get deviceclass {word(need.class_name)} -o yaml",),
                 )
                 return
             if verdict.takes is False:
@@ -319,7 +321,8 @@ def _node_of(ctx: Context, event: EventFact) -> str:
 
 
 def _prepare_commands(ctx: Context, event: EventFact) -> Iterator[str]:
-    yield f"kubectl -n {event.namespace} get events --field-selector involvedObject.name={event.name},reason={event.reason}"
+    selector = word(f"involvedObject.name={event.name},reason={event.reason}")
+    yield f"kubectl -n {word(event.namespace)} get events --field-selector {selector}"
     node = _node_of(ctx, event)
     pod = ctx.pods.get(f"{event.namespace}/{event.name}")
     held = {d.driver for d in index(ctx).devices_of_pod(pod)} if pod is not None else set()
@@ -372,7 +375,7 @@ def _held_causes(ctx: Context, blast: TaintBlast) -> Iterator[Cause]:
         yield Cause(text=text)
     yield Cause(
         text=tr("the taint controller has not acted yet"),
-        commands=(f"kubectl get devicetaintrule {blast.rule.name} -o yaml",),
+        commands=(f"kubectl get devicetaintrule {word(blast.rule.name)} -o yaml",),
     )
 
 

@@ -686,14 +686,14 @@ class Scene:
         fields = {
             "node": quoted(node),
             "ip": quoted(ip),
-            "version": quoted(version),
+            "version": _plain(version),
             "release": release,
             "release_dashed": release.replace(".", "-").replace("+", "-"),
             "minor": minor_of(version) or "",
-            "today": quoted(today),
+            "today": _plain(today),
             "today_release": today_release,
             "today_minor": minor_of(today) or "",
-            "today_provider": quoted(self.today.removeprefix("v")),
+            "today_provider": _plain(self.today.removeprefix("v")),
             "control_ips": self._addresses(self.control_nodes),
             "node_ips": self._addresses(
                 [*self.control_nodes, *(n for n in self.nodes if n not in self.control_nodes)]
@@ -721,10 +721,10 @@ class Scene:
     def going_back(self, version: str) -> dict[str, str]:
         """Fields of a way back to a version that is not the one before the last hop: a kubelet's own."""
         return {
-            "today": quoted(version),
+            "today": _plain(version),
             "today_release": _release(version),
             "today_minor": minor_of(version) or "",
-            "today_provider": quoted(version.removeprefix("v")),
+            "today_provider": _plain(version.removeprefix("v")),
         }
 
     def commands(
@@ -750,11 +750,18 @@ class Scene:
         )
 
 
+_NOT_IN_A_VERSION = re.compile(r"[^0-9A-Za-z.+_-]")
+
+
+def _plain(version: str) -> str:
+    """A version to stand in a word or in quotes of a shell: what no version holds is left out."""
+    return _NOT_IN_A_VERSION.sub("", version)
+
+
 def _release(version: str) -> str:
+    """Release and build of a version, without `v`."""
     found = try_version(version)
-    if found is None:
-        return version.removeprefix("v")
-    return f"{found.release}{found.build}"
+    return _plain(version.removeprefix("v") if found is None else f"{found.release}{found.build}")
 
 
 def _distance(low: str, high: str) -> int:

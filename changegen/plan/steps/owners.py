@@ -18,6 +18,7 @@ from changegen.plan.draft import StepDraft
 from changegen.plan.saved import pod_file
 from changegen.plan.scene import Drain, HopPlan, Scene, quoted
 from changegen.plan.steps.common import command, names
+from changegen.shell import word
 
 __all__ = ["Relaxed", "budgets_back", "people", "relaxed", "restore_command"]
 
@@ -172,7 +173,7 @@ def _budget(scene: Scene, budget: DisruptionBudget, nodes: Sequence[str]) -> tup
         notes.append(
             tr(
                 "Or one Pod more, which finds a device with the node out too: {command}",
-                command=f"`kubectl -n {way.owner.namespace} scale {way.owner.kind.lower()} {way.owner.name} --replicas={way.scale}`",
+                command=f"`kubectl -n {word(way.owner.namespace)} scale {way.owner.kind.lower()} {word(way.owner.name)} --replicas={way.scale}`",
             )
         )
     elif way.short:

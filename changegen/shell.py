@@ -1,0 +1,18 @@
+"""Texts of a cluster as words of a printed shell command."""
+
+from __future__ import annotations
+
+import shlex
+import unicodedata
+
+__all__ = ["word"]
+
+
+def word(text: str) -> str:
+    """Return a text as one word of a shell command that can also stand between backticks in a sentence.
+
+    A name that Kubernetes allows comes out as it is. Anything else is quoted; what would end the sentence's code (a
+    backtick) or the line (control characters) becomes `?`, since no object that the API server took has it in its name.
+    """
+    clean = "".join("?" if c == "`" or (unicodedata.category(c)[0] in "CZ" and c != " ") else c for c in text)
+    return shlex.quote(clean)
