@@ -720,12 +720,38 @@ def _unproven(ticket: Ticket, after: Snapshot, comparison: Comparison) -> list[D
     return found
 
 
+LONG = 8
+"""Members of a list above which only those are told that the other reading has not."""
+
+
+_NOTHING: tuple[Value, ...] = (None, {}, ())
+
+
+def _sides(change: Change) -> tuple[str, str]:
+    """What stood before and what stands now, so that the two differ to the eye.
+
+    What came or went without a value that is kept is "there"; of long lists the members are told that differ.
+    """
+    before, after = change.before, change.after
+    if change.kind == "added" and after in _NOTHING:
+        return tr("none"), tr("there")
+    if change.kind == "removed" and before in _NOTHING:
+        return tr("there"), tr("none")
+    if isinstance(before, (tuple, list)) and isinstance(after, (tuple, list)):
+        same = [item for item in before if item in after]
+        gone, came = (tuple(item for item in side if item not in same) for side in (before, after))
+        if same and (gone or came) and max(len(before), len(after)) > LONG:
+            return tr("{values} beside {n} that stay", values=_shown(gone), n=len(same)), _shown(came)
+    return _shown(before), _shown(after)
+
+
 def _told(item: Explained, code: Literal["", "follows", "with"] = "") -> Deviation:
     """A difference that no planned change names; ``code`` says what it goes with."""
+    before, actual = _sides(item.change)
     return Deviation(
         what=item.what,
-        before=_shown(item.change.before),
-        actual=_shown(item.change.after),
+        before=before,
+        actual=actual,
         count=item.change.count,
         subjects=item.change.subjects,
         why=item.why,

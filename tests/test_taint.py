@@ -391,6 +391,12 @@ def test_the_rollout_asks_the_owners_before_it_evicts() -> None:
     assert len(writes) == 4
 
 
+def test_the_rollout_waits_for_nobody_where_no_pod_is_hit() -> None:
+    evicts = rollout(blast_radius(cluster(), rule(DRIVER, "no-such-pool")))[2]
+    assert evicts.title == "Set effect NoExecute"
+    assert evicts.go_on.startswith("Reason PodsPendingEviction")
+
+
 @pytest.mark.parametrize("effect", ["None", "NoSchedule", "NoExecute"])
 def test_the_first_step_never_applies_more_than_none(effect: str) -> None:
     made = rule(DRIVER, "n1", effect=effect)

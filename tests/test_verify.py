@@ -14,11 +14,19 @@ from changegen import kubedata
 from changegen.errors import InputError
 from changegen.facts import Reading, Value, unknown
 from changegen.model.profile import OwnCheck
-from changegen.model.snapshot import DeviceTaint, DriverRights, NodeTaint, ServedApi, Snapshot, Unobserved
-from changegen.model.ticket import Check, CheckResult, Deviation, Results
+from changegen.model.snapshot import (
+    ConfigFact,
+    DeviceTaint,
+    DriverRights,
+    NodeTaint,
+    ServedApi,
+    Snapshot,
+    Unobserved,
+)
+from changegen.model.ticket import Change, Check, CheckResult, Deviation, Results
 from changegen.seal import sealed
 from changegen.store import digest_of
-from changegen.verify import Attestation, judge, verify
+from changegen.verify import Attestation, _sides, judge, verify
 from tests.plan.build import plan, recorded, ticket, to
 
 replace = msgspec.structs.replace
@@ -461,6 +469,41 @@ def test_ticked_steps_are_told_with_what_the_reading_says_against_them() -> None
     ]
     assert "kube-proxy v1.36.3" in results.ticked[1].against
     assert (results.outcome, results.counts) == (report().outcome, verify(ticket(), recorded("after")).counts)
+
+
+def test_what_came_or_changed_is_told_by_what_differs() -> None:
+    after = finished()
+    verbs = tuple(f"verb-{n}" for n in range(12))
+    manager = next(c for c in after.components if c.component == "kube-controller-manager")
+    flags = (*manager.flags, ConfigFact(name="made-by-hand"))
+    changed = replace(
+        after, components=tuple(replace(c, flags=flags) if c is manager else c for c in after.components)
+    )
+    unplanned = verify(ticket(), changed, data=kubedata.load()).unplanned
+    flag = line(unplanned, "made-by-hand")
+    assert (flag.before, flag.actual) == ("none", "there")
+    change = Change(
+        kind="changed",
+        area="apis",
+        path=("verbs",),
+        subjects=("v1",),
+        before=verbs,
+        after=(*verbs[1:], "new"),
+    )
+    assert _sides(change) == ("verb-0 beside 11 that stay", "new")
+    assert _sides(replace(change, before=verbs[:3], after=verbs[:2])) == (
+        "verb-0, verb-1, verb-2",
+        "verb-0, verb-1",
+    )
+    assert _sides(replace(change, before=verbs, after=verbs[1:])) == ("verb-0 beside 11 that stay", "none")
+
+
+@pytest.mark.parametrize("name", ["after", "mid"])
+def test_no_difference_is_told_with_one_value_on_both_sides(name: str) -> None:
+    results = report(name)
+    assert results.not_done
+    told = (*results.unplanned, *(item for item in results.done if item.code == "follows"))
+    assert not [(item.what, item.before) for item in told if item.before == item.actual]
 
 
 def test_booleans_are_written_as_kubernetes_writes_them() -> None:

@@ -35,6 +35,8 @@ __all__ = ["as_markdown", "as_text", "command"]
 FORMATS = ("text", "json", "markdown")
 _SHOWN = 8
 """Members of a list that are shown."""
+_NOTHING: tuple[Any, ...] = (None, {}, ())
+"""What a thing has that is there without a value, such as a flag of which only the name is kept."""
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _TITLES = {
     "cluster": "Cluster",
@@ -222,9 +224,9 @@ def _told(change: Change) -> tuple[str, str]:
     field = " ".join(change.path)
     note = f" ({change.note})" if change.note else ""
     if change.kind == "added":
-        what = f"new{'' if change.after is None else ': ' + _value(change.after)}"
+        what = f"new{'' if change.after in _NOTHING else ': ' + _value(change.after)}"
     elif change.kind == "removed":
-        what = f"gone{'' if change.before is None else ', was: ' + _value(change.before)}"
+        what = f"gone{'' if change.before in _NOTHING else ', was: ' + _value(change.before)}"
     elif isinstance(change.before, dict) and isinstance(change.after, dict):
         what = _moved(change.before, change.after)
     else:
@@ -317,7 +319,7 @@ def as_markdown(found: Comparison) -> str:
                     "gone" if change.kind == "removed" else markdown_code(after),
                     markdown(change.note),
                 ]
-                if change.kind == "added" and change.after is None:
+                if change.kind == "added" and change.after in _NOTHING:
                     cells[3] = "new"
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")

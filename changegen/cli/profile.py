@@ -8,7 +8,8 @@ import click
 
 from changegen.cli import Failure
 from changegen.cli.options import checked_output, choose_format, emit, load_data, output_options
-from changegen.cli.terminal import hint, plain, table
+from changegen.cli.terminal import hint, plain, table, warn
+from changegen.versions import minor_of
 
 __all__ = ["command"]
 
@@ -162,6 +163,11 @@ def init(name: str, to: str, output: str | None, force: bool) -> None:
     if to:
         profiles.profile_for_target(to)
     text = profiles.starting_file(name, to)
+    known, minor = load_data(None), minor_of(to)
+    if minor is not None and not known.knows(minor):
+        warn(
+            f"the Kubernetes data knows {known.oldest} to {known.newest}: gates and APIs of {minor} cannot be judged"
+        )
     if output not in {None, "-"} and Path(str(output)).exists() and not force:
         raise click.UsageError(f"{output} is there already: give --force to replace it")
     emit(text, output)

@@ -758,6 +758,7 @@ def _load_kubeconfig(options: LiveOptions, configuration: Any) -> str:
             where=location,
             hint=tr("give --kubeconfig FILE, or a capture as INPUT"),
         )
+    _hold_to_text(location)
     config = kube_config.KubeConfigMerger(location).config
     if config is None:
         raise ConnectError(tr("the kubeconfig is empty"), where=location)
@@ -784,6 +785,32 @@ def _kubeconfig_location(options: LiveOptions) -> str:
 
 def _any_exists(location: str) -> bool:
     return any(Path(part).expanduser().exists() for part in location.split(os.pathsep) if part)
+
+
+def _hold_to_text(location: str) -> None:
+    """Refuse what is no text before the client's loader meets it, which tells an error's number or a codec.
+
+    Raises:
+        ConnectError: a part of the location is a folder, packed, or otherwise no text.
+    """
+    for part in location.split(os.pathsep):
+        path = Path(part).expanduser()
+        if path.is_dir():
+            raise ConnectError(tr("it is a folder, a kubeconfig file is wanted"), where=part)
+        if not path.is_file():
+            continue
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ConnectError(
+                tr("it is no text, and a kubeconfig is YAML"),
+                where=part,
+                hint=tr("unpack it if it is packed"),
+            ) from None
+        except OSError as error:
+            raise ConnectError(
+                tr("it cannot be read: {problem}", problem=error.strerror), where=part
+            ) from None
 
 
 def _run_plugin(user: Any, cluster: Any) -> None:

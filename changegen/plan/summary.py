@@ -273,7 +273,9 @@ def _what(scene: Scene) -> str:
     parts = []
     last = scene.hops[-1]
     plain = [v.removeprefix("v") for v in (scene.today, last.version)]
-    way = " → ".join([plain[0] or "?", *[h.version.removeprefix("v") for h in scene.hops]])
+    way = " → ".join(
+        [plain[0] or tr("(version not known)"), *[h.version.removeprefix("v") for h in scene.hops]]
+    )
     control = len(scene.control_nodes)
     kubelets = len(scene.pending_nodes) if any(h.drain for h in scene.hops) else 0
     if scene.snapshot.cluster.managed:
@@ -283,11 +285,12 @@ def _what(scene: Scene) -> str:
             else tr("managed control plane and {n} kubelets {way}", n=kubelets, way=way)
         )
     else:
-        parts.append(
-            tr("control plane on 1 node {way}", way=way)
-            if control == 1
-            else tr("control plane on {n} nodes {way}", n=control, way=way)
-        )
+        if not control:
+            parts.append(tr("control plane, whose nodes were not seen, {way}", way=way))
+        elif control == 1:
+            parts.append(tr("control plane on 1 node {way}", way=way))
+        else:
+            parts.append(tr("control plane on {n} nodes {way}", n=control, way=way))
         versions = Counter(
             node.kubelet_version.removeprefix("v")
             for node in scene.snapshot.nodes

@@ -65,7 +65,7 @@ def results_text(results: Results) -> str:
         "failed": tr("FAILED"),
         "incomplete": tr("Incomplete: what could not be read has not passed"),
     }
-    lines = [f"{word[results.outcome]}. {_plain(results.headline)}", ""]
+    lines = [f"{tr('{word}.', word=word[results.outcome])} {_plain(results.headline)}", ""]
     lines += _deviations(tr("Planned and not done"), results.not_done)
     lines += _deviations(tr("Done and not planned"), results.unplanned)
     lines += _deviations(tr("Planned and done"), view.planned_done(results))

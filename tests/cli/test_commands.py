@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -157,6 +158,16 @@ def test_long_lists_that_differ_are_told_by_what_differs():
     found = Comparison(before="x", after="y", before_digest="", after_digest="", changes=(change,))
     assert "verb-19 beside 19 in both -> new" in as_text(found)
     assert "| `verb-19 beside 19 in both` | `new` |" in as_markdown(found)
+    flag = Change(
+        kind="added", area="components", path=("flags", "x"), subjects=("kubelet n1",), before=None, after={}
+    )
+    for change, said in (
+        (flag, "flags x  new"),
+        (msgspec.structs.replace(flag, kind="removed", before={}), "gone"),
+    ):
+        told = msgspec.structs.replace(found, changes=(change,))
+        assert f"{said}\n" in as_text(told)
+        assert f"| {said.split()[-1]} |" in as_markdown(told)
     assert as_text(found).startswith("from  x\nto    y\n")
     assert as_text(found).endswith("1 change of 1 field\n")
 
@@ -278,6 +289,18 @@ def test_a_form_that_fails_names_field_and_line(run, snapshots, tmp_path):
     told = run(*arguments, code=2).stderr
     assert "forms/jira.yaml: field x: " in told
     assert "(template:2)" in told
+
+
+def test_a_control_plane_that_was_not_seen_is_not_counted(run, tmp_path):
+    version = json.loads((RECORDED / "before" / "version.json").read_bytes())
+    (tmp_path / "version.json").write_text(json.dumps(version), encoding="utf-8")
+    (tmp_path / "namespaces.json").write_bytes((RECORDED / "before" / "namespaces.json").read_bytes())
+    made = json.loads(run("ticket", tmp_path, "--to", "1.37.2", "-f", "json").stdout)
+    assert made["facts"]["what"].startswith("control plane, whose nodes were not seen, 1.36.3 → 1.37.2")
+    (tmp_path / "version.json").unlink()
+    made = json.loads(run("ticket", tmp_path, "--to", "1.37.2", "-f", "json").stdout)
+    assert "0 nodes" not in made["facts"]["what"]
+    assert "?" not in made["facts"]["what"]
 
 
 def test_quiet_says_only_what_must_not_be_overlooked(run, snapshots, ticket, tmp_path):
@@ -415,6 +438,33 @@ def test_profile_commands(run, tmp_path):
     assert f"error: {broken}:6: feature_gates.gates[0].name: " in result.stdout
     assert "did you mean DRADeviceTaintRules" in result.stdout
     assert "changegen.profile/v1" in run("profile", "schema").stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"), [("1.99", True), ("1.20.3", True), ("1.37", False), ("", False)]
+)
+def test_a_new_profile_of_a_target_that_nothing_is_known_of_warns(run, version, warned):
+    told = run("profile", "init", *(["--to", version] if version else []))
+    assert ("cannot be judged" in told.stderr) is warned
+    assert yaml.safe_load(told.stdout)["schema"] == "changegen.profile/v1"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "it is a folder, a kubeconfig file is wanted"),
+        (b"\x1f\x8b\x08\x00rest", "it is no text, and a kubeconfig is YAML; unpack it if it is packed"),
+        (b"\xff\xfea\x00", "it is no text, and a kubeconfig is YAML; unpack it if it is packed"),
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_told_in_words(run, tmp_path, content, said):
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_bytes(content)
+    else:
+        path.mkdir()
+    told = run("snapshot", "--kubeconfig", path, code=1).stderr
+    assert told == f"Error: {path}: {said}\n"
 
 
 def test_gate(run):
