@@ -12,7 +12,6 @@ import random
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -820,9 +819,7 @@ def test_truncated_file(tmp_path: Path) -> None:
 
 def test_anchors_tabs_lists(tmp_path: Path) -> None:
     name = "anchors-tabs-lists"
-    started = time.monotonic()
-    reading = Reading(case(name), code=4)
-    assert time.monotonic() - started < 10
+    reading = Reading(case(name), code=4)  # A bomb that was expanded would not end.
     assert {c["node"]: c["version"] for c in reading.of("kubelet")} == {"w-1": "v1.37.2", "w-2": "v1.36.4"}
     noted = {n["place"]: n["detail"] for n in reading.data["notices"]}
     assert set(noted) == {"mixed.yaml:1", "mixed.yaml:18 items[2]"}
@@ -1025,20 +1022,18 @@ def _pods(count: int, size: int) -> Iterable[dict[str, Any]]:
         }
 
 
-def _measured(path: Path) -> tuple[int, float, float, str]:
-    """Exit code, seconds and MiB of a snapshot of a file in a process of its own; its stdout."""
+def _measured(path: Path) -> tuple[int, float, str]:
+    """Exit code and MiB of a snapshot of a file in a process of its own; its stdout."""
     code = (
         "import resource, sys\n"
         "from changegen.cli import cli\n"
         "try: cli(['snapshot', sys.argv[1]], standalone_mode=True)\n"
         "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
     )
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False, timeout=300
     )
-    took = time.monotonic() - started
-    return done.returncode, took, int(done.stderr.strip().splitlines()[-1]) / 1024, done.stdout
+    return done.returncode, int(done.stderr.strip().splitlines()[-1]) / 1024, done.stdout
 
 
 def _found(stdout: str) -> set[str]:
@@ -1049,22 +1044,21 @@ ALL_THREE = {"kube-apiserver", "kube-scheduler", "kube-controller-manager"}
 
 
 @pytest.mark.parametrize(
-    ("pods", "seconds", "mebibytes"), [(4000, 10, 260), pytest.param(20000, 30, 900, marks=pytest.mark.slow)]
+    ("pods", "mebibytes"), [(4000, 260), pytest.param(20000, 900, marks=pytest.mark.slow)]
 )
-def test_huge_dump_in_json(tmp_path: Path, pods: int, seconds: float, mebibytes: float) -> None:
+def test_huge_dump_in_json(tmp_path: Path, pods: int, mebibytes: float) -> None:
     path = tmp_path / "pods.json"
     listed = {"apiVersion": "v1", "kind": "PodList", "items": list(_pods(pods, 11_600))}
     path.write_text(json.dumps(listed), encoding="utf-8")
     assert path.stat().st_size > pods * 11_600
-    code, took, peak, stdout = _measured(path)
+    code, peak, stdout = _measured(path)
     assert code == 0
     assert _found(stdout) == ALL_THREE
-    assert took < seconds
     assert peak < mebibytes
     # Cut: the rest counts, and it is no success.
     with path.open("r+b") as stream:
         stream.truncate(path.stat().st_size * 9 // 10)
-    code, _, _, stdout = _measured(path)
+    code, _, stdout = _measured(path)
     assert code == 4
     assert any(u["reason"] == "truncated" for u in json.loads(stdout)["unobserved"])
 

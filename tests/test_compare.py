@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from changegen.compare import AREAS, VOLATILE, compare, is_volatile
 from changegen.model import snapshot as s
 from changegen.model.ticket import Change, Comparison
+from tests.growth import grows_linearly
 
 ALL_KINDS = (
     "apiservices.apiregistration.k8s.io",
@@ -647,8 +648,8 @@ def test_laws(left, right):
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
-def test_five_thousand_nodes_and_forty_thousand_devices(share):
-    def pools(version: str) -> tuple[s.Pool, ...]:
+def test_the_work_grows_with_nodes_and_devices(share: float) -> None:
+    def pools(count: int, version: str) -> tuple[s.Pool, ...]:
         string = s.Attribute
         return tuple(
             s.Pool(
@@ -661,27 +662,29 @@ def test_five_thousand_nodes_and_forty_thousand_devices(share):
                         attributes={
                             "uuid": string(type="string", value=f"GPU-{n}-{d}"),
                             "driverVersion": string(
-                                type="version", value=version if n < 5000 * share else "580.0.0"
+                                type="version", value=version if n < count * share else "580.0.0"
                             ),
                         },
                     )
                     for d in range(8)
                 ),
             )
-            for n in range(5000)
+            for n in range(count)
         )
 
-    def nodes(version: str) -> tuple[s.Node, ...]:
+    def nodes(count: int, version: str) -> tuple[s.Node, ...]:
         return tuple(
-            s.Node(name=f"node-{n}", kubelet_version=version, labels={"a": str(n)}) for n in range(5000)
+            s.Node(name=f"node-{n}", kubelet_version=version, labels={"a": str(n)}) for n in range(count)
         )
 
-    before = snap(nodes=nodes("v1.36.3"), pools=pools("580.0.0"))
-    after = snap(nodes=nodes("v1.37.2"), pools=pools("590.0.0"))
-    start = time.process_time()
-    found = compare(before, after)
-    assert time.process_time() - start < 4  # 0.3 to 1 s
+    def prepare(count: int) -> Callable[[], Comparison]:
+        before = snap(nodes=nodes(count, "v1.36.3"), pools=pools(count, "580.0.0"))
+        after = snap(nodes=nodes(count, "v1.37.2"), pools=pools(count, "590.0.0"))
+        return lambda: compare(before, after)
+
+    assert grows_linearly(prepare, 200, 1600)
+    found = prepare(1600)()
     by_area = {c.area: c for c in found.changes}
-    assert by_area["nodes"].count == 5000
-    assert by_area["devices"].count == 8 * 5000 * share
+    assert by_area["nodes"].count == 1600
+    assert by_area["devices"].count == 8 * 1600 * share
     assert len(found.changes) == 2

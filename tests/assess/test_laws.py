@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -47,6 +47,7 @@ from tests.assess.build import (
     proxy,
     run,
 )
+from tests.growth import grows_linearly
 
 OURS = (
     gates,
@@ -328,25 +329,34 @@ def test_the_order_of_the_input_does_not_count(seed: int) -> None:
     assert mixed.instances == whole.instances
 
 
-def test_five_thousand_nodes_are_judged_quickly() -> None:
-    """Seconds, on a slow and busy machine; what it guards against is a square of the number of nodes."""
-    many = [f"node-{at}" for at in range(5000)]
-    snapshot = cluster(
-        *control_plane(nodes=("a", "b", "c"), flags="SidecarContainers=true"),
-        *(kubelet(n, gates={"DRAResourceClaimDeviceStatus": True}, provenance="configmap") for n in many),
-        *(proxy(node=n) for n in many),
-        nodes=tuple(node(n) for n in many),
-    )
+def test_the_work_grows_with_the_nodes_and_what_is_said_does_not() -> None:
     wanted = profile(feature_gates=FeatureGates(gates=(GateWish(name="SELinuxMount", value=False),)))
-    begun = time.perf_counter()
-    ctx = context(snapshot, wanted)
-    found = [item for module in OURS for item in module.findings(ctx)]
-    rows = [*defaults.forecast_rows(ctx), *versions_check.instance_rows(ctx)]
-    assert time.perf_counter() - begun < 15
-    assert len(next(f for f in found if f.code == "CG-GATE-010").subject.instances) == 5000
-    assert len(found) < 60
-    assert len(rows) > 10_000
-    assert len(msgspec.json.encode(found)) < 2_000_000
+    made: dict[int, tuple[list[Finding], list[object]]] = {}
+
+    def prepare(count: int) -> Callable[[], None]:
+        many = [f"node-{at}" for at in range(count)]
+        gates = {"DRAResourceClaimDeviceStatus": True}
+        snapshot = cluster(
+            *control_plane(nodes=("a", "b", "c"), flags="SidecarContainers=true"),
+            *(kubelet(n, gates=gates, provenance="configmap") for n in many),
+            *(proxy(node=n) for n in many),
+            nodes=tuple(node(n) for n in many),
+        )
+
+        def judge() -> None:
+            ctx = context(snapshot, wanted)
+            found = [item for module in OURS for item in module.findings(ctx)]
+            made[count] = found, [*defaults.forecast_rows(ctx), *versions_check.instance_rows(ctx)]
+
+        return judge
+
+    assert grows_linearly(prepare, 250, 2000)
+    few, _ = made[250]
+    found, rows = made[2000]
+    assert len(next(f for f in found if f.code == "CG-GATE-010").subject.instances) == 2000
+    assert len(found) == len(few) < 60
+    assert len(rows) > 4000
+    assert len(msgspec.json.encode(found)) < 800_000
 
 
 def test_what_openshift_writes_for_one_release_blocks_not_the_next() -> None:
