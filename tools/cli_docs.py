@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from changegen.cli import COMMANDS, cli  # noqa: E402
 from changegen.compare import AREAS, VOLATILE  # noqa: E402
+from changegen.compare.target import GATES  # noqa: E402
 from tools import pages  # noqa: E402
 
 CLI_HEAD = """# Command line
@@ -79,7 +80,12 @@ def diff_page() -> str:
         for entry in VOLATILE
     ]
     areas = ", ".join(f"`{area}`" for area in AREAS)
-    return DIFF_HEAD + "\n".join(rows) + f"\n\n## Areas\n\nThe JSON's `area` is one of {areas}.\n"
+    return (
+        DIFF_HEAD
+        + "\n".join(rows)
+        + f"\n\n## Areas\n\nThe JSON's `area` is one of {areas}. A comparison with a target (`--to`, `--profile`) has `{GATES}` "
+        "too: gates that stop a component, defaults that change, and what the profile wants otherwise.\n"
+    )
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

@@ -69,6 +69,7 @@ level left out), give each figure a text, each form field a title.
 | `cap(n)` | the first n rows |
 | `dedupe` | without repetitions |
 | `when` | a time for people |
+| `utc` | a time for programs that want UTC: `2027-01-31 21:00:00` |
 
 `tr("text {{field}}", field=value)` gives the tool's own words in the ticket's language; a text that is in no catalogue stays as it is.
 

@@ -8,7 +8,6 @@ the attachment. Approvals are never written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +23,6 @@ from changegen.model.base import Model
 from changegen.model.ticket import Ticket
 from changegen.render import view
 from changegen.render.jinja import environment, place_of
-from changegen.times import read_time
 
 FORMS = ("servicenow", "jira")
 
@@ -84,15 +82,6 @@ def cut(text: str, limit: int, attachment: str) -> str:
     return f"{head.rstrip()} {pointer}"
 
 
-def utc(value: str) -> str:
-    """Return a time as ``2027-01-31 21:00:00`` in UTC; what is no time stays.
-
-    So ServiceNow stores date-time fields, and so its REST API takes them.
-    """
-    moment = read_time(value)
-    return value if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
 def values(ticket: Ticket, form: Form, template_dirs: Sequence[Path] = ()) -> dict[str, str]:
     """Return the form's fields filled from the ticket, in the form's order.
 
@@ -102,7 +91,6 @@ def values(ticket: Ticket, form: Form, template_dirs: Sequence[Path] = ()) -> di
     made: dict[str, str] = {}
     with language(ticket.lang):
         env = environment("text", template_dirs)
-        env.filters["utc"] = utc
         context = view.context(ticket)
         for field in form.fields:
             try:

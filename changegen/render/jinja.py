@@ -21,6 +21,7 @@ from changegen.errors import TemplateError
 from changegen.i18n import current_language, tr, trn
 from changegen.model.base import Scalar
 from changegen.render import escape as esc
+from changegen.times import read_time
 
 
 def value_text(value: object) -> str:
@@ -149,6 +150,15 @@ def _when(value: str) -> str:
     return times.shown(value)
 
 
+def utc(value: str) -> str:
+    """Return a time as ``2027-01-31 21:00:00`` in UTC; what is no time stays.
+
+    So ServiceNow stores date-time fields, and so its REST API takes them.
+    """
+    moment = read_time(value)
+    return value if moment is None else f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def _dedupe(values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
@@ -186,6 +196,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         cap=_cap,
         dedupe=_dedupe,
         when=_when,
+        utc=utc,
     )
     env.globals.update(tr=tr, trn=trn, lang=current_language())
     return env

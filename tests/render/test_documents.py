@@ -14,7 +14,7 @@ import pytest
 from changegen import render
 from changegen.errors import TemplateError, UsageError
 from changegen.model.ticket import Field
-from changegen.render import documents, escape, forms, pdf
+from changegen.render import documents, escape, forms, jinja, pdf
 from tests.render import sample
 from tests.render.test_recorded import ticket as recorded_ticket
 
@@ -193,7 +193,7 @@ def test_a_form_gives_the_window_that_people_set():
     filled = forms.values(t, forms.load("servicenow"))
     assert (filled["start_date"], filled["end_date"]) == ("2027-01-31 22:00:00", "2027-02-01 02:00:00")
     assert "== Planned start date (UTC) ==\n2027-01-31 22:00:00" in forms.as_text(t, "servicenow").decode()
-    assert forms.utc("next Sunday") == "next Sunday"
+    assert jinja.utc("next Sunday") == "next Sunday"
     assert "somebody" not in " ".join(filled.values())
 
 
