@@ -5,6 +5,9 @@ Codes stay codes in JSON, for programs; what people read goes through here.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from changegen.i18n import tr, trn
 
 
@@ -51,3 +54,37 @@ def spell(minutes: int) -> str:
         return tr("{h} h {m} min", h=hours, m=rest) if rest else tr("{h} h", h=hours)
     hours = round(minutes / 60)
     return tr("{h} h", h=hours) if hours < 72 else tr("{d} days", d=round(hours / 24))
+
+
+_NUMBERED = re.compile(r"(.*?)([0-9]+)")
+
+
+def spans(names: Iterable[str], least: int = 4) -> str:
+    """Names in their order, joined by commas; a run that only counts up or down is told by its ends: ``gpu-07 to gpu-19``.
+
+    Args:
+        names: As they are to be read.
+        least: How many names a run must have to be shortened.
+    """
+    runs: list[list[str]] = []
+    way = 0
+    for name in names:
+        step = _step(runs[-1][-1], name) if runs else 0
+        if step and (len(runs[-1]) == 1 or step == way):
+            way = step
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    told: list[str] = []
+    for run in runs:
+        told += [tr("{first} to {last}", first=run[0], last=run[-1])] if len(run) >= least else run
+    return ", ".join(told)
+
+
+def _step(name: str, following: str) -> int:
+    """1 or -1 where the second name is the first one counted up or down by one, written as wide; else 0."""
+    here, there = _NUMBERED.fullmatch(name), _NUMBERED.fullmatch(following)
+    if here is None or there is None or here[1] != there[1]:
+        return 0
+    step = int(there[2]) - int(here[2])
+    return step if abs(step) == 1 and there[2] == str(int(there[2])).zfill(len(here[2])) else 0

@@ -43,6 +43,7 @@ from changegen.plan.verdicts import (
     rules_verdict,
 )
 from changegen.versions import minor_key, minor_of
+from changegen.words import spans
 
 __all__ = ["make_rollback"]
 
@@ -293,7 +294,7 @@ def _kubelets_why(
         parts.append(
             tr(
                 "Only nodes whose step has run, in this order; all blocks with one node, then all with the next, NODE set to each in turn: {nodes}.",
-                nodes=in_order(nodes, 400),
+                nodes=spans(nodes),
             )
         )
     if bare:

@@ -745,11 +745,17 @@ class Scene:
         values = self.fields(hop, node) | dict(fields or {})
         where = {"node": node}
         return tuple(
-            Command(text=item.text.format_map(values), where=item.where.format_map(where), runs=item.runs)
+            Command(
+                text=_TWO_SPACES.sub(r"\1 ", item.text.format_map(values)),
+                where=item.where.format_map(where),
+                runs=item.runs,
+            )
             for item in templates
         )
 
 
+_TWO_SPACES = re.compile(r"(etcdctl) {2,}")
+"""What is left where no file of etcd's TLS is known."""
 _NOT_IN_A_VERSION = re.compile(r"[^0-9A-Za-z.+_-]")
 
 

@@ -20,6 +20,7 @@ from changegen.plan.steps.common import (
     node_minutes,
     packages,
 )
+from changegen.words import spans
 
 
 def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
@@ -176,7 +177,7 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
             key: part for key, part in partial.items() if part and (hop.last or key != "check:kubelets")
         },
         rollback=["back:kubelet"],
-        notes=_node_notes(scene, drains, drivers, canary=canary),
+        notes=[*_by_hand(scene, hop), *_node_notes(scene, drains, drivers, canary=canary)],
         hop=hop.label,
         also=("bare",) if bare else (),
     )
@@ -344,6 +345,19 @@ def _of_all(drains: Sequence[Drain]) -> list[str]:
     return notes
 
 
+def _by_hand(scene: Scene, hop: HopPlan) -> list[str]:
+    """Says who upgrades the kubelet where no command of the distribution does."""
+    dist = scene.distribution
+    if dist.packages or any(c.runs == "write" for c in dist.commands.get("kubelet-restart", ())):
+        return []
+    return [
+        tr(
+            "How the kubelet is upgraded is not known for this distribution: do it as your installer does, after the drain. The last block gives back only a node whose kubelet says {version}.",
+            version=hop.version,
+        )
+    ]
+
+
 def _node_notes(
     scene: Scene, drains: Sequence[Drain], drivers: Sequence[str], *, canary: bool = False
 ) -> list[str]:
@@ -352,7 +366,7 @@ def _node_notes(
         notes.append(
             tr(
                 "All blocks in their order for one node, in the same shell; then NODE is the next, and all blocks again: {nodes}.",
-                nodes=names((d.node for d in drains), most=400),
+                nodes=spans(d.node for d in drains),
             )
         )
     if canary:
