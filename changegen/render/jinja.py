@@ -156,7 +156,8 @@ def utc(value: str) -> str:
     So ServiceNow stores date-time fields, and so its REST API takes them.
     """
     moment = read_time(value)
-    return value if moment is None else f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"
+    found = None if moment is None else times.instant(moment.isoformat())
+    return value if found is None else f"{found:%Y-%m-%d %H:%M:%S}"
 
 
 def _dedupe(values: Sequence[str]) -> list[str]:
