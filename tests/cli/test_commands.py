@@ -518,6 +518,8 @@ def test_rbac_is_valid_and_only_reads(run, configz):
 @pytest.mark.parametrize("name", ["reader", "no", "123", "null", "1e3", "a.b", "y"])
 def test_rbac_keeps_names_as_text(run, name):
     documents = list(yaml.safe_load_all(run("rbac", "--service-account", f"{name}/{name}").stdout))
+    bindings = [d["metadata"].get("namespace") for d in documents if d["kind"].endswith("Binding")]
+    assert bindings == [None, *(d["metadata"]["namespace"] for d in documents if d["kind"] == "Role")]
     subjects = [subject for d in documents for subject in d.get("subjects", ())]
     assert {(s["name"], s["namespace"]) for s in subjects} == {(name, name)}
 
