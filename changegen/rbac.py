@@ -192,13 +192,6 @@ RESOURCES: Final[tuple[Resource, ...]] = (
         where="openshift",
     ),
     Resource(
-        name="kubeletconfigs",
-        group="machineconfiguration.openshift.io",
-        kind="KubeletConfig",
-        why="kubelet feature gates on OpenShift",
-        where="openshift",
-    ),
-    Resource(
         name="clusterconfigs",
         group="k0s.k0sproject.io",
         kind="ClusterConfig",

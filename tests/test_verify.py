@@ -525,8 +525,8 @@ def check(compare: str, expected: Value, before: Value = None, *, known: bool = 
         expected=expected,
         before=before,
         before_known=known,
-        compare=compare,
-    )  # type: ignore[arg-type]
+        compare=compare,  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(

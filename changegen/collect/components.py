@@ -27,8 +27,10 @@ from changegen.collect.flags import (
     parse_flags,
     unwrap,
     values_of,
+    words_after,
 )
 from changegen.collect.inventory import Inventory, Located, VersionInfo
+from changegen.collect.machineconfigs import CURRENT_CONFIG, machine_config_gates
 from changegen.collect.nodes import condition_facts, ready_of
 from changegen.i18n import tr
 from changegen.model.base import UNOBSERVABLE
@@ -200,9 +202,17 @@ def _recognise(spec: wire.PodSpec, labels: Mapping[str, str], owner: str) -> lis
     out: list[Recognised] = []
     if owner.startswith("vcluster:"):
         # The binaries come in the image of an init container; what of them runs is not in the Pod.
-        for container in (*(spec.init_containers or ()), *containers):
-            if parse_image(container.image).name == "kubernetes":
-                return [("kube-apiserver", container, unwrap(container.command, container.args), True)]
+        for container in spec.init_containers or ():
+            if parse_image(container.image).name in {"kubernetes", "k3s"}:
+                return [("kube-apiserver", container, Program(name="", form="none"), True)]
+        # vcluster before 0.20 could run k3s in a container of its own, with all flags on its command line.
+        for container in containers:
+            if parse_image(container.image).name == "k3s":
+                return _of_one_program(container, "k3s")
+    if owner.startswith("k0smotron:"):
+        for container in containers:
+            if parse_image(container.image).name == "k0s":
+                return _of_one_program(container, "k0s")
     labelled = next((name for key in _LABELS if (name := _canonical(labels.get(key, "")))), "")
     if not labelled and labels.get("app") == "kubernetes":
         labelled = _GARDENER_ROLES.get(labels.get("role", ""), "")
@@ -225,6 +235,29 @@ def _recognise(spec: wire.PodSpec, labels: Mapping[str, str], owner: str) -> lis
         if not _is_other(container, program, labelled):
             out.append((labelled, container, program, False))
     return out
+
+
+def _of_one_program(container: wire.Container, name: str) -> list[Recognised]:
+    """The control-plane components inside one program, with what its command line gives each; it adds flags of its own."""
+    args = _node_args_of(words_after(name, container.command, container.args), name)
+    return [
+        (
+            component,
+            container,
+            Program(
+                name=component,
+                argv=tuple(
+                    f"--{flag}" if value is None else f"--{flag}={value}"
+                    for flag, value in args.flags.get(component, ())
+                ),
+                form="unknown wrapper",
+                wrapper=name,
+            ),
+            False,
+        )
+        for component in CONTROL_PLANE
+        if component not in args.disabled
+    ]
 
 
 def _canonical(name: str) -> str:
@@ -489,6 +522,8 @@ class _Assembler:
         self.node_args = {node.metadata.name: self._node_args(node) for node in self.nodes}
         self.k0s = k0s_gates(inventory)
         self.shoots = shoot_gates(inventory)
+        self.machines, missing = machine_config_gates(inventory, self.nodes)
+        self.unobserved.extend(missing)
 
     def components(self) -> tuple[Component, ...]:
         out = [self._pod(seen) for seen in self.seen]
@@ -637,6 +672,9 @@ class _Assembler:
             flags = config_facts(args.flags.get("kubelet", ()))
             if source.flag_values:
                 sources.append(source)
+        machine = self.machines.get((node.metadata.annotations or {}).get(CURRENT_CONFIG, ""))
+        if machine is not None:
+            sources.append(machine)
         if self.config.kubelet is not None:
             sources.append(self.config.kubelet)
         k0s = self.config.kubelet_of_k0s(minor_of(version) or "")
@@ -645,7 +683,7 @@ class _Assembler:
         if "kubelet" in self.k0s:
             sources.append(self.k0s["kubelet"])
         gates: dict[str, bool] | Literal["unobservable"] = "unobservable"
-        said = self._why_no_kubelet_gates(args)
+        said = self._why_no_kubelet_gates(args, (node.metadata.annotations or {}).get(CURRENT_CONFIG, ""))
         odd = next((found for found in sources if found.problems), None)
         if odd is not None:
             said = tr(
@@ -680,7 +718,9 @@ class _Assembler:
             flags=flags,
         )
 
-    def _why_no_kubelet_gates(self, args: _NodeArgs | None) -> str:
+    def _why_no_kubelet_gates(self, args: _NodeArgs | None, machine_config: str) -> str:
+        if machine_config:
+            return tr("needs configz (right nodes/proxy) or MachineConfig {name}", name=machine_config)
         if args is not None and args.key:
             return tr(
                 "annotation {key} names no gates of the kubelet, and what the distribution adds itself is not in it; needs configz",
@@ -953,6 +993,11 @@ def _parse_node_args(text: str, key: str) -> _NodeArgs | None:
         words = msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:
         return None
+    return _node_args_of(words, key)
+
+
+def _node_args_of(words: Sequence[str], key: str) -> _NodeArgs:
+    """Flags of components in the words that k3s or RKE2 was started with."""
     flags: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
     disabled: set[str] = set()
     index = 0

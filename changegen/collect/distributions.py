@@ -137,9 +137,9 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
         title="OpenShift",
         control_plane="/version for kube-apiserver where its images are one digest; others by release only",
         gates="apiserver: ConfigMap config-REVISION; scheduler: args; controller-manager: shell string",
-        kubelet_gates="configz; KubeletConfig and MachineConfig",
+        kubelet_gates="configz; the MachineConfig that the node is on, in a capture",
         unseen="Kubernetes version of scheduler and controller-manager: images are digests",
-        remedy="oc adm release info names the Kubernetes version of a release",
+        remedy="oc adm release info names the Kubernetes version of a release; kubectl get machineconfigs -o yaml shows the kubelets' gates, and holds a pull secret",
     ),
     "hypershift": Knowledge(
         title="HyperShift (hosted OpenShift)",
@@ -212,10 +212,19 @@ KNOWLEDGE: Final[dict[str, Knowledge]] = {
     "vcluster": Knowledge(
         title="vcluster",
         control_plane="on the host cluster: tag of the image with the Kubernetes binaries; inside: /version only",
-        gates="nowhere: they are in a Secret, which is never read",
+        gates="nowhere: they are in a Secret, which is never read; on the command line of releases that run k3s in a container of its own",
         kubelet_gates="its nodes are the host's",
         unseen="all flags; inside it, nodes and kubelets are the host cluster's",
         remedy="",
+        hides_control_plane=True,
+    ),
+    "k0smotron": Knowledge(
+        title="k0smotron (hosted k0s)",
+        control_plane="on the management cluster: tag of the k0s image; from the hosted cluster: /version only",
+        gates="nowhere: they are in the k0s configuration of a ConfigMap, which is not read",
+        kubelet_gates="configz",
+        unseen="all flags; from the hosted cluster there are no control-plane Pods",
+        remedy="kubectl get clusters.k0smotron.io -A -o yaml on the management cluster shows spec.k0sConfig",
         hides_control_plane=True,
     ),
     "gardener": Knowledge(
@@ -336,6 +345,8 @@ def hosted_by(pod: Pod, namespace: str) -> str:
         return f"hypershift:{namespace}"
     if labels.get("app") == "vcluster" and labels.get("release"):
         return f"vcluster:{namespace}/{labels['release']}"
+    if labels.get("app") == "k0smotron" and labels.get("cluster"):
+        return f"k0smotron:{namespace}/{labels['cluster']}"
     if labels.get("gardener.cloud/role") == "controlplane" or (
         namespace.startswith("shoot--") and labels.get("app") == "kubernetes" and labels.get("role")
     ):

@@ -71,6 +71,8 @@ MAX_XZ_MEMORY = 256 * 2**20
 MAX_REMARKS = 20
 """How many remarks of one reason a file may cause; more are counted."""
 
+_SYSTEM_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""Made by every API server (k8s.io/kubernetes pkg/controlplane/controller/systemnamespaces, and default)."""
 _CHUNK = 2**20
 _HEAD = 1024
 _PACKED = 2**16
@@ -197,6 +199,7 @@ class _Reader:
         self.read: list[str] = []
         self.snapshots: list[tuple[str, SnapshotFile]] = []
         self.listings: dict[tuple[str, str, str, str, str], int] = {}
+        self.by_folder: dict[str, list[ListSeen]] = {}
 
     # ---------------------------------------------------------------------------------------------------- folder
 
@@ -494,6 +497,8 @@ class _Reader:
                 self.listings[key] = self.listings.get(key, 0) + 1
             if isinstance(record, Document | ListSeen | RawText):
                 used = True
+            if isinstance(record, ListSeen) and hints.namespace and path.rpartition("/")[0] in dump:
+                self.by_folder.setdefault(path.rpartition("/")[0], []).append(record)
             yield record
         for reason, count in remarks.items():
             if count > MAX_REMARKS:
@@ -528,8 +533,38 @@ class _Reader:
                 count=count,
                 namespace=namespace or None,
             )
+        yield from self._whole_dumps()
         read = tuple(sorted(path.removeprefix(self.top) for path in self.read))
         yield InputSeen(name=self.name, layout=layout, files=read, root=self.top)
+
+    def _whole_dumps(self) -> Iterator[ListSeen]:
+        """Yield what a ``kubectl cluster-info dump`` of all namespaces listed in each of them.
+
+        It says nowhere that it is of all. Without --all-namespaces it holds kube-system and the current namespace, or those that
+        were named; the four that every API server makes are together in none of these unless all are.
+        """
+        roots: dict[str, dict[str, list[ListSeen]]] = {}
+        marked = {path.rpartition("/")[0] for path in self.paths if "/replication-controllers." in path}
+        for folder in {*self.by_folder, *marked}:
+            root, _, namespace = folder.rpartition("/")
+            roots.setdefault(root, {})[namespace] = self.by_folder.get(folder, [])
+        for root, spaces in sorted(roots.items()):
+            if not spaces.keys() >= _SYSTEM_NAMESPACES:
+                continue
+            counts: dict[tuple[str, str, str], list[int]] = {}
+            for lists in spaces.values():
+                for seen in lists:
+                    if seen.complete:
+                        counts.setdefault((seen.group, seen.kind, seen.api_version), []).append(seen.count)
+            for (group, kind, api_version), found in sorted(counts.items()):
+                if len(found) == len(spaces):
+                    yield ListSeen(
+                        group=group,
+                        kind=kind,
+                        api_version=api_version,
+                        place=f"{self._place(root)}/" if root else self._place("") or self.name,
+                        count=sum(found),
+                    )
 
     def _place(self, path: str) -> str:
         """Return how a path is called: without the folders around the whole capture, as its archive or folder may be."""

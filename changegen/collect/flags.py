@@ -202,6 +202,19 @@ def unwrap(command: Sequence[str] | None, args: Sequence[str] | None) -> Program
     return Program(name=outer, argv=tuple(words[1:]), form="unknown wrapper", wrapper=outer)
 
 
+def words_after(name: str, command: Sequence[str] | None, args: Sequence[str] | None) -> tuple[str, ...]:
+    """The words behind a program's name in ``command`` and ``args`` of a container, in a shell's script too."""
+    words = [*(command or ()), *(args or ())]
+    commands = [words]
+    if words and basename(words[0]) in _SHELLS:
+        commands = [found for word in words[1:] for found in _commands(word)]
+    for found in commands:
+        for index, word in enumerate(found):
+            if basename(word) == name:
+                return tuple(found[index + 1 :])
+    return ()
+
+
 Found = tuple[str, list[str], Form]
 
 

@@ -100,6 +100,6 @@ def test_the_clusters_name_by_cluster_api() -> None:
 def test_knowledge_is_complete() -> None:
     wanted = (
         "kubeadm kind minikube k3s rke2 rke1 k0s microk8s openshift hypershift talos kops kubespray eks gke aks kamaji "
-        "vcluster gardener cluster-api kubermatic unknown"
+        "vcluster k0smotron gardener cluster-api kubermatic unknown"
     )
     assert set(KNOWLEDGE) == set(wanted.split())

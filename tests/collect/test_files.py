@@ -307,6 +307,38 @@ def test_cluster_info_dump() -> None:
     assert "OldGate" not in str([document.plain() for document in documents(found)])
 
 
+@pytest.mark.parametrize("form", ["folder", "tar.gz", "zip"])
+@pytest.mark.parametrize(
+    ("missing", "whole"),
+    [("", True), ("kube-public", False), ("kube-node-lease", False), ("ml/pods.json", False)],
+)
+def test_a_cluster_info_dump_of_all_namespaces_is_told_by_the_systems(
+    tmp_path: Path, form: str, missing: str, whole: bool
+) -> None:
+    empty = {"kind": "PodList", "apiVersion": "v1", "items": []}
+    members = {"nodes.json": nodes_json("n1")}
+    for space in ("default", "kube-node-lease", "kube-public", "kube-system", "ml"):
+        for name, kind in (("pods", "Pod"), ("replication-controllers", "ReplicationController")):
+            path = f"{space}/{name}.json"
+            if not path.startswith(missing or "-"):
+                members[path] = json.dumps(empty | {"kind": f"{kind}List"}).encode()
+    path = tmp_path / f"x.{form}"
+    if form == "folder":
+        for name, data in members.items():
+            from_text(path, name, data)
+    elif form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    else:
+        tarball(path, members)
+    found = {
+        record.namespace for record in records(path) if isinstance(record, ListSeen) and record.kind == "Pod"
+    }
+    assert (None in found) is whole
+    assert "kube-system" in found
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_cluster_info_dump_to_stdout_is_the_same(tmp_path: Path, form: str) -> None:
     folder = case("cluster-info-dump", "dump")
