@@ -237,7 +237,8 @@ def write_cluster(
     write(folder, "replicasets", "apps/v1", "ReplicaSet", [replica_set(n, nodes) for n in range(pods)])
     write(folder, "poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", [])
     write(folder, "devicetaintrules", "resource.k8s.io/v1beta2", "DeviceTaintRule", [])
-    write(folder, "namespaces", "v1", "Namespace", [{"metadata": meta("kube-system")}])
+    system = meta("kube-system", uid="6f1d2c1e-3b0a-4f57-9d0e-2b6a7c9e4d10")
+    write(folder, "namespaces", "v1", "Namespace", [{"metadata": system}])
     told = {
         "major": "1",
         "minor": version.split(".")[1],
