@@ -58,7 +58,7 @@ class Attestation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     check: str
-    """Id of the check, ``V-14``; in a ticked form of a step too, ``P-2``, ``RB-1``."""
+    """Id of the check, ``V-14``; in a ticked form of a step too, ``P-2``, ``B-1``."""
     by: str
     value: str = ""
     note: str = ""

@@ -1,6 +1,6 @@
 """Ticks in a printed ticket, read back: what a person says was seen or done. Never a pass.
 
-The PDF is a form with one field a check (``check-V-1``), a step (``step-P-1``) and a step back (``back-R-1``). A tick says
+The PDF is a form with one field a check (``check-V-1``), a step (``step-P-1``) and a step back (``back-B-1``). A tick says
 that somebody looked, or did it; whose word it is must be given beside the file, since a PDF does not prove who filled it.
 The PDF carries the ticket's JSON too, from which `ticket_in` reads the ticket itself.
 """
