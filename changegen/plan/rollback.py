@@ -1236,7 +1236,7 @@ def _restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) 
             minutes=30,
             nodes=tuple(nodes),
             guard=tr(
-                "{step} took the snapshot on {node} only: first copy it and its .sha256 file to the same place on {nodes}. The first command must answer OK on each.",
+                "{step} put the snapshot of {node} and its .sha256 file on {nodes} too. The first command must answer OK on each.",
                 step="{{etcd-snapshot}}",
                 node=nodes[0],
                 nodes=", ".join(nodes[1:]),
