@@ -110,6 +110,8 @@ class LazyGroup(click.Group):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""
             raise Failure(f"{where}{error.strerror}", 1) from error
+        if isinstance(error, MemoryError):
+            raise Failure("not enough memory: give it more, or read less at a time", 1) from error
         detail = str(error).strip().splitlines()
         what = f"{type(error).__name__}: {detail[0]}" if detail else type(error).__name__
         tail = "" if verbose else f"; {_ISSUE_HINT}"

@@ -194,6 +194,22 @@ class _Kept:
         return tuple(self.found[key][2] for key in sorted(self.found))
 
 
+_LONG: Final = 1024
+
+
+def _slim(obj: T, kind: str) -> T:
+    """Leave out long annotations of a Pod: nothing reads them, and ``kubectl apply`` alone keeps the whole object in one."""
+    meta: Any = getattr(obj, "metadata", None)
+    annotations = getattr(meta, "annotations", None)
+    if kind != "Pod" or not annotations or all(len(text) <= _LONG for text in annotations.values()):
+        return obj
+    kept = {key: text if len(text) <= _LONG else "" for key, text in annotations.items()}
+    slim: Any = msgspec.structs.replace(
+        cast("Any", obj), metadata=msgspec.structs.replace(meta, annotations=kept)
+    )
+    return cast("T", slim)
+
+
 class Inventory:
     """Everything an input held. Build it with :meth:`from_records`; it is not changed afterwards but for its memory.
 
@@ -308,7 +324,7 @@ class Inventory:
 
     def _decode(self, document: Document, typ: type[Any], kept: _Kept) -> None:
         try:
-            kept.add(document, document.decode(typ))
+            kept.add(document, _slim(document.decode(typ), document.kind))
         except DecodeProblem as error:
             self._complain(document.problem(error))
 

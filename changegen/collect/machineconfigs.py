@@ -51,9 +51,7 @@ def machine_config_gates(
         try:
             config = _config(_decoded(contents))
         except ValueError as error:
-            missing.append(
-                Unobserved(what=place, reason="malformed", detail=str(error), place=located.place)
-            )
+            missing.append(Unobserved(what=place, reason="malformed", detail=str(error), place=located.place))
             continue
         found[name] = gate_source_of_map(
             config.get("featureGates"), provenance="custom resource", place=place, certainty="intended"

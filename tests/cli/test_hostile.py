@@ -144,12 +144,14 @@ def test_bombs_cost_little(tmp_path: Path) -> None:
         for number in range(20):
             archive.writestr(f"{number}.json", zeros * 6)
     shutil.copy(RECORDED / "before" / "nodes.json", tmp_path)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    done = changegen("snapshot", tmp_path)
-    assert done.returncode in {0, 4}
+    limit = 512 * 2**20
+    started = time.monotonic()
+    done = changegen(
+        "snapshot", tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    )
+    assert time.monotonic() - started < 30
+    assert done.returncode in {0, 4}, done.stderr
     assert json.loads(done.stdout)["nodes"]
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert peak < 600 * 1024 or peak == before
 
 
 @pytest.mark.parametrize(
