@@ -85,6 +85,23 @@ def binary_dir(version: str) -> Path:
     return cache_root() / f"{version}-{source_hash(version)}"
 
 
+def etcd_version(version: str) -> str:
+    """The etcd release that the module of a Kubernetes version has."""
+    text = (GO_DIR / f"k8s-{version}.mod").read_text(encoding="utf-8")
+    found = re.search(r"go\.etcd\.io/etcd/server/v3 v(\S+)", text)
+    assert found is not None
+    return found[1]
+
+
+def version_of_image(image: str) -> str:
+    """The Kubernetes version whose binary is the component of a control-plane image; raises BuildError."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    for version in versions():
+        if tag == f"v{version}" or (name == "etcd" and tag.partition("-")[0] == etcd_version(version)):
+            return version
+    raise BuildError(f"no module has the component of {image}")
+
+
 def is_built(version: str) -> bool:
     """Whether the binary for the present sources is in the cache."""
     return version in versions() and (binary_dir(version) / "kubedata").exists()

@@ -13,9 +13,10 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,7 +29,9 @@ import yaml
 from tests.controlplane import build, kubeadm
 from tests.controlplane.client import Api
 from tests.controlplane.kubeadm import CONTROL_PLANE
+from tests.controlplane.machine import Machine
 from tests.controlplane.process import ComponentError, Process, free_port, wait_for
+from tests.controlplane.tunnel import Balancer, Tunnel, listens
 
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -80,7 +83,8 @@ class Plan:
     ``configuration`` is laid over kubeadm's ClusterConfiguration (see ``kubeadm.extra_args``). ``kubelet`` and
     ``proxy`` become KubeletConfiguration and KubeProxyConfiguration in kubeadm's file. ``running`` names, for each
     control-plane component, the nodes on which it really runs; by default the first control-plane node. All other
-    control-plane nodes have mirror Pods only. ``apiserver`` has further flags of the real apiservers.
+    control-plane nodes have mirror Pods only. ``apiserver`` has further flags of the real apiservers. Leaders are
+    elected quicker than by default where ``quick_election`` is set.
     """
 
     version: str
@@ -92,6 +96,7 @@ class Plan:
     apiserver: Mapping[str, str] = field(default_factory=dict)
     audit: bool = False
     addons: bool = True
+    quick_election: bool = True
 
     @property
     def control_planes(self) -> list[Node]:
@@ -131,11 +136,14 @@ class Cluster:
         self.processes: dict[tuple[str, str], Process] = {}
         self._manifests: dict[tuple[str, str], dict[str, str]] = {}
         self._versions: dict[tuple[str, str], str] = {}
-        self._placed: dict[str, str] = {}
+        self._deferred: set[tuple[str, str]] = set()
+        self._ended: dict[tuple[str, str], float] = {}
+        self._machines: dict[str, Machine] = {}
+        self._ways = contextlib.ExitStack()
+        self._tunnel: Tunnel | None = None
         self._ports: dict[tuple[str, str, str], int] = {}
         self._short: Path | None = None
-        shared = dict((plan.kubelet or {}).get("featureGates", {}))
-        self._kubelet_gates = {node.name: {**shared, **node.gates} for node in plan.nodes}
+        self._kubelet_gates = {node.name: dict(node.gates) for node in plan.nodes}
 
     # Life
 
@@ -164,6 +172,9 @@ class Cluster:
     def start(self) -> None:
         """Start everything, until all nodes are Ready and have their mirror Pods."""
         self.prepare()
+        servers = [self.port("kube-apiserver", node) for node in self.running["kube-apiserver"]]
+        if len(servers) > 1:
+            self._ways.enter_context(Balancer(servers, self.port("balancer", "all")))
         for component in CONTROL_PLANE:
             self.start_component(component)
         self._grant_admin()
@@ -192,6 +203,8 @@ class Cluster:
                 # The apiserver waits for its watchers for up to a minute.
                 process.stop(5 if component == "etcd" else 1.5)
         self.processes.clear()
+        self._ways.close()
+        self._tunnel = None
         if self._short is not None:
             shutil.rmtree(self._short, ignore_errors=True)
             self._short = None
@@ -222,8 +235,10 @@ class Cluster:
         return self._ports[key]
 
     def server(self, node: str | None = None) -> str:
-        """The URL of an apiserver: of ``node`` when one runs there, else of the first."""
+        """The URL of an apiserver: of ``node`` when one runs there, else of the balancer or of the only one."""
         running = self.running["kube-apiserver"]
+        if node not in running and len(running) > 1:
+            return f"https://127.0.0.1:{self.port('balancer', 'all')}"
         return f"https://127.0.0.1:{self.port('kube-apiserver', node if node in running else running[0])}"
 
     def etcd_endpoints(self) -> list[str]:
@@ -256,10 +271,16 @@ class Cluster:
             configuration = kubeadm.merged(configuration, self._etcd_peers(configuration))
         if local_pki:
             # Quick keys: RSA takes seconds a certificate on a busy machine.
+            # All nodes share these certificates.
+            addresses = [self.address(name) for name in self.nodes if self.nodes[name].control_plane]
+            etcd = configuration.get("etcd", {}).get("local", {"dataDir": "/var/lib/etcd"})
+            names = configuration.get("apiServer", {}).get("certSANs", ["127.0.0.1", "localhost"])
             configuration = {
                 **configuration,
                 "certificatesDir": str(self.pki),
                 "encryptionAlgorithm": "ECDSA-P256",
+                "apiServer": {**configuration.get("apiServer", {}), "certSANs": [*names, *addresses]},
+                "etcd": {"local": {**etcd, "serverCertSANs": addresses, "peerCertSANs": addresses}},
             }
         text = kubeadm.documents(
             version, node, self.address(node), configuration, self.plan.kubelet, self.plan.proxy
@@ -306,7 +327,8 @@ class Cluster:
         for node in self.plan.nodes:
             etc = self.node_dir(node.name) / "etc" / "kubernetes"
             (etc / "manifests").mkdir(parents=True, exist_ok=True)
-            (etc / "pki").symlink_to(self.pki)
+            # A copy, as on a real node: kubeadm upgrade renews certificates.
+            shutil.copytree(self.pki, etc / "pki")
             kubelet_conf = self.user_kubeconfig(f"system:node:{node.name}", ["system:nodes"])
             shutil.move(kubelet_conf, etc / "kubelet.conf")
             if node.control_plane:
@@ -389,27 +411,76 @@ class Cluster:
             fresh = folder.parent / f".{component}.yaml"
             fresh.write_text(self._manifests[node, component]["text"], encoding="utf-8")
             fresh.rename(folder / f"{component}.yaml")
-            self._placed[self._manifests[node, component]["text"]] = self._manifests[node, component][
-                "version"
-            ]
 
-    def obey_manifests(self, node: str) -> list[str]:
-        """Restart the real processes whose manifest in the node's folder is another now, as its kubelet would.
+    def obey_manifests(self, node: str, *, wait: bool = True) -> list[str]:
+        """Do what the kubelet of ``node`` would: stop the real process whose manifest is gone, restart where it changed.
 
-        Only manifests that were in place before are known; the names of the changed components are returned. Raises
-        ComponentError when one does not start.
+        The image of the manifest decides the version. The names of the changed components are returned. With ``wait``,
+        all that can run is awaited: what needs etcd is started only when enough members are there (a kubelet would
+        let it crash until then). Raises ComponentError when one does not start.
         """
         folder = self.node_dir(node) / "etc" / "kubernetes" / "manifests"
         changed = []
-        for component in CONTROL_PLANE:
-            text = (folder / f"{component}.yaml").read_text(encoding="utf-8")
-            if text == self._manifests[node, component]["text"]:
+        for component in CONTROL_PLANE if self.nodes[node].control_plane else ():
+            key, place = (component, node), folder / f"{component}.yaml"
+            real = node in self.running[component]
+            runs = key in self.processes or key in self._deferred
+            text = place.read_text(encoding="utf-8") if place.exists() else ""
+            known = self._manifests[node, component]["text"]
+            if (runs or not real) if text == known else (not text and not runs):
                 continue
-            self._manifests[node, component] = {"version": self._placed[text], "text": text}
             changed.append(component)
-            if node in self.running[component]:
-                self.restart_instance(component, node)
+            self._deferred.discard(key)
+            self.stop_instance(component, node)
+            if text:
+                image = yaml.safe_load(text)["spec"]["containers"][0]["image"]
+                self._manifests[node, component] = {"version": build.version_of_image(image), "text": text}
+                if real:
+                    self._deferred.add(key)
+        self._launch_deferred()
+        if wait and self._quorum():
+            self._wait_obeyed()
         return changed
+
+    def _quorum(self) -> bool:
+        members = self.running["etcd"]
+        return sum(("etcd", node) in self.processes for node in members) > len(members) // 2
+
+    def _launch_deferred(self) -> None:
+        for component, node in sorted(self._deferred, key=lambda key: CONTROL_PLANE.index(key[0])):
+            if component == "etcd" or self._quorum():
+                self._deferred.discard((component, node))
+                self.launch(component, node)
+
+    def _wait_obeyed(self) -> None:
+        for component in CONTROL_PLANE:
+            for node in self.running[component]:
+                process = self.processes.get((component, node))
+                if process is not None and process.exit_code is None:
+                    self._wait_ready(component, node)
+                elif process is not None:
+                    # It lost its apiserver or its lease, perhaps, and a kubelet would start it again.
+                    self.restart_instance(component, node)
+
+    def tend(self) -> None:
+        """One look of all control-plane kubelets at manifests and processes; what ended starts again after a moment."""
+        for master in self.plan.control_planes:
+            self.obey_manifests(master.name, wait=False)
+        for key, process in list(self.processes.items()):
+            component, node = key
+            if component == "kubelet" or process.exit_code is None:
+                continue
+            if key not in self._ended:
+                self._ended[key] = time.monotonic()
+                ends = self._kubelet_root(node) / "ends" / component
+                ends.write_text(str(process.exit_code), encoding="utf-8")
+            elif time.monotonic() - self._ended[key] > 2:
+                del self._ended[key], self.processes[key]
+                self.launch(component, node)
+        for node, machine in self._machines.items():
+            machine.show(
+                [name for (name, place), p in self.processes.items() if place == node and p.exit_code is None]
+            )
 
     def wait_mirror_pods(
         self, node: str, components: Iterable[str] = CONTROL_PLANE, timeout: float = 120
@@ -515,7 +586,7 @@ class Cluster:
             }
         local = {"bind-address": "127.0.0.1", "secure-port": str(self.port(component, node))}
         if component != "kube-apiserver":
-            return {**local, **_QUICK_ELECTION}
+            return {**local, **(_QUICK_ELECTION if self.plan.quick_election else {})}
         local |= {"etcd-servers": ",".join(self.etcd_endpoints()), "endpoint-reconciler-type": "none"}
         if self.plan.audit:
             policy = self.root / "audit-policy.json"
@@ -531,7 +602,7 @@ class Cluster:
             api = Api(self.node_dir(node) / "etc" / "kubernetes" / "super-admin.conf")
             process.wait_until(api.answers, 180)
         else:
-            process.wait_until(lambda: _listens(self.port(component, node)))
+            process.wait_until(lambda: listens(self.port(component, node)))
 
     def _etcd_healthy(self, node: str) -> bool:
         try:
@@ -553,13 +624,15 @@ class Cluster:
             f"--pod-manifest-path={home}/etc/kubernetes/manifests",
             f"--root-dir={files}",
             f"--client-ca-file={self.pki}/ca.crt",
+            f"--cri-socket={files}/containerd.sock",
+            f"--ends={files}/ends",
             f"--port={self.port('kubelet', node)}",
             f"--node-labels={_pairs(spec.labels)}",
             f"--extended-resources={_pairs(spec.devices)}",
         ]
         if spec.taints:
             command.append(f"--register-with-taints={','.join(spec.taints)}")
-        if gates := self._kubelet_gates[node]:
+        if gates := {**self._shared_gates(node), **self._kubelet_gates[node]}:
             command.append(f"--feature-gates={_pairs({k: str(v).lower() for k, v in gates.items()})}")
         self.processes["kubelet", node] = Process(
             f"kubelet {chosen} on {node}", command, self.root / "logs" / f"kubelet-{node}.log", grace=2
@@ -568,12 +641,19 @@ class Cluster:
         if wait:
             self.wait_nodes_ready([node])
 
+    def _shared_gates(self, node: str) -> dict[str, bool]:
+        """The gates of the node's own config.yaml where it is a machine, else those of the plan."""
+        own = self.node_dir(node) / "var" / "lib" / "kubelet" / "config.yaml"
+        if own.exists():
+            return dict(yaml.safe_load(own.read_text(encoding="utf-8")).get("featureGates", {}))
+        return dict((self.plan.kubelet or {}).get("featureGates", {}))
+
     def _kubelet_root(self, node: str) -> Path:
         # The kubelet makes sockets below its root, and their paths may have only some hundred bytes.
         if self._short is None:
             self._short = Path(tempfile.mkdtemp(prefix="cp-"))
         files = self._short / str(list(self.nodes).index(node))
-        files.mkdir(exist_ok=True)
+        (files / "ends").mkdir(parents=True, exist_ok=True)
         return files
 
     def restart_kubelet(
@@ -587,9 +667,13 @@ class Cluster:
         """Stop and start a kubelet, perhaps newer, perhaps with other gates."""
         if gates is not None:
             self._kubelet_gates[node] = dict(gates)
+        self.stop_kubelet(node)
+        self.start_kubelet(node, version=version or self._versions["kubelet", node], wait=wait)
+
+    def stop_kubelet(self, node: str) -> None:
+        """Stop the kubelet of ``node``; its Pods and mirror Pods stay as it reported them last."""
         if process := self.processes.pop(("kubelet", node), None):
             process.stop()
-        self.start_kubelet(node, version=version or self._versions["kubelet", node], wait=wait)
 
     def wait_nodes_ready(self, names: Iterable[str] | None = None, timeout: float = 180) -> None:
         """Wait until nodes are Ready under the kubelet version that was started."""
@@ -675,10 +759,12 @@ class Cluster:
 
     # A change of version
 
-    def upgrade_node(self, node: str, version: str, configuration: Mapping[str, Any] | None = None) -> None:
+    def upgrade_node(
+        self, node: str, version: str, configuration: Mapping[str, Any] | None = None, *, wait: bool = True
+    ) -> None:
         """Upgrade one control-plane node in kubeadm's order: etcd, apiserver, controller manager, scheduler.
 
-        Its real processes restart on the same data, its manifests are replaced, and its mirror Pods awaited. Raises
+        Its real processes restart on the same data, its manifests are replaced, and (with ``wait``) its mirror Pods awaited. Raises
         ComponentError when a component of the new version does not start; the caller decides what then.
         """
         self.write_manifests(node, version, configuration)
@@ -686,7 +772,8 @@ class Cluster:
             self.place_manifests(node, [component])
             if node in self.running[component]:
                 self.restart_instance(component, node)
-        self.wait_mirror_pods(node)
+        if wait:
+            self.wait_mirror_pods(node)
 
     def finish_upgrade(self, version: str, *, addons: bool = True) -> None:
         """After the last control-plane node: uploads kubeadm's configuration, and upgrades the add-ons."""
@@ -696,18 +783,12 @@ class Cluster:
             self.install_addons(version)
 
     def upgrade_plan(self, target: str) -> list[UpgradeLine]:
-        """What ``kubeadm upgrade plan`` of ``target`` lists; takes a minute, in which its Job waits for a container.
-
-        kubeadm looks for a control-plane node of this machine's name (socket.gethostname()).
-        """
-        done = self.run(
-            self.binaries(target) / "kubeadm",
-            *("upgrade", "plan", f"v{target}", "--kubeconfig", self.kubeconfig),
-            # Two checks fail on a hollow node: the Job does not complete, and /etc/kubernetes has no manifests.
-            "--ignore-preflight-errors=CreateJob,StaticPodManifest",
-            version=target,
-            timeout=300,
-        )
+        """What ``kubeadm upgrade plan`` of ``target`` lists on the first control-plane node; raises CommandError."""
+        first = self.plan.control_planes[0].name
+        self.machine(first).install(target, "kubeadm")
+        done = self.on_machine(first, f"sudo kubeadm upgrade plan v{target}")
+        if done.returncode != 0:
+            raise CommandError(done.returncode, done.args, done.stdout, done.stderr)
         return list(_upgrade_lines(done.stdout))
 
     def upgrade_kubelets(self, version: str, names: Iterable[str] | None = None) -> None:
@@ -716,6 +797,76 @@ class Cluster:
         for name in chosen:
             self.restart_kubelet(name, version=version, wait=False)
         self.wait_nodes_ready(chosen)
+
+    # Nodes as machines
+
+    def machine(self, node: str) -> Machine:
+        """The node as a machine, with what kubeadm of the cluster's version left on it."""
+        if node not in self._machines:
+            home = self.node_dir(node)
+            machine = Machine(home, self._kubelet_root(node) / "containerd.sock")
+            machine.install(self.version, "kubeadm", "kubectl", "kubelet", "etcdctl", "etcdutl")
+            work = self.root / "kubeadm" / f"kubelet-{node}"
+            work.mkdir(parents=True, exist_ok=True)
+            kubeadm.run(
+                self.binaries(),
+                *("init", "phase", "kubelet-start", "--dry-run"),
+                *("--config", self._config_file(node, self.version)),
+                env={"KUBEADM_INIT_DRYRUN_DIR": str(work)},
+            )
+            for name in ("config.yaml", "instance-config.yaml", "kubeadm-flags.env"):
+                for written in work.rglob(name):
+                    shutil.copy(written, home / "var" / "lib" / "kubelet" / name)
+            self._machines[node] = machine
+        return self._machines[node]
+
+    def tunnel(self) -> Tunnel:
+        """Where the addresses of the manifests lead to the real apiservers and etcd members."""
+        if self._tunnel is None:
+            places = {
+                f"{self.address(node)}:6443": self.port("kube-apiserver", node)
+                for node in self.running["kube-apiserver"]
+            }
+            for node in self.running["etcd"]:
+                places[f"{self.address(node)}:2379"] = self.port("etcd", node, "client")
+            self._tunnel = self._ways.enter_context(Tunnel(places))
+        return self._tunnel
+
+    def on_machine(
+        self,
+        node: str,
+        text: str,
+        *,
+        answer: str = "",
+        env: Mapping[str, str] | None = None,
+        timeout: float = 300,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a line of shell as root of ``node``, its kubelet and those of the control plane at work meanwhile.
+
+        ``answer`` is typed at a prompt. Output and errors are in ``stdout``. Raises TimeoutExpired.
+        """
+        command = self.machine(node).start(text, {**self.tunnel().env(), **(env or {})})
+        return self._attend(command, text, answer, timeout)
+
+    def _attend(
+        self, command: subprocess.Popen[str], text: str, answer: str, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        said: list[tuple[str, str]] = []
+        reader = threading.Thread(target=lambda: said.append(command.communicate(answer)), daemon=True)
+        reader.start()
+        end = time.monotonic() + timeout
+        try:
+            while reader.is_alive() and time.monotonic() < end:
+                self.tend()
+                reader.join(0.2)
+        finally:
+            late = reader.is_alive()
+            if late:
+                command.kill()
+            reader.join(10)
+        if late:
+            raise subprocess.TimeoutExpired(text, timeout, said[0][0] if said else "")
+        return subprocess.CompletedProcess(text, command.returncode, said[0][0], said[0][1] or "")
 
     # Tools
 
@@ -733,8 +884,23 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         check: bool = True,
         timeout: float = 120,
+        tended: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program with this cluster's environment; raises CommandError when ``check``."""
+        """Run a program with this cluster's environment; raises CommandError when ``check``.
+
+        ``tended`` has the kubelets of the control plane at work meanwhile.
+        """
+        if tended:
+            words = [str(part) for part in command]
+            started = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**self.env(version), **(env or {})},
+            )
+            return self._attend(started, words[-1], stdin or "", timeout)
         done = subprocess.run(
             [str(part) for part in command],
             input=stdin if stdin is not None else "",
@@ -847,12 +1013,6 @@ def _upgrade_lines(text: str) -> Iterator[UpgradeLine]:
 
 def _pairs(values: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in values.items())
-
-
-def _listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
 
 
 __all__ = [

@@ -198,14 +198,16 @@ def device_class(name: str, driver: str, *, extended_resource: str | None = None
     }
 
 
-def claim(namespace: str, name: str, device_class_name: str, **request: Any) -> dict[str, Any]:
-    """A ResourceClaim with one request; ``request`` adds count, selectors, tolerations and so on."""
+def claim(
+    namespace: str, name: str, device_class_name: str, *, asks: str = "device", **request: Any
+) -> dict[str, Any]:
+    """A ResourceClaim with one request, named ``asks``; ``request`` adds count, selectors, tolerations and so on."""
     exactly = {"deviceClassName": device_class_name, **request}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"devices": {"requests": [{"name": "device", "exactly": exactly}]}},
+        "spec": {"devices": {"requests": [{"name": asks, "exactly": exactly}]}},
     }
 
 

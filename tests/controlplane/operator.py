@@ -1,8 +1,8 @@
 """Does what a ticket says: runs its commands as printed, and stands in for those that need a real machine.
 
-On a node ``/etc/kubernetes``, ``/var/lib`` and ``/var/backups`` are the files of the node's folder, and the addresses
-that manifests name are those of the real processes. ``kubeadm upgrade`` and a restart of the kubelet are done by the
-cluster's own means, since no node here is a machine; static Pods that a command changed are obeyed as a kubelet would.
+A node is a machine of its own (``machine.py``): its files are where the commands name them, kubeadm is the real one, and
+kubelets obey the static Pods that a command changes. Where that cannot be (no namespaces), paths are replaced by those of
+the node's folder, and ``kubeadm upgrade`` is done by the cluster's own means.
 """
 
 from __future__ import annotations
@@ -18,27 +18,47 @@ from typing import Any, Literal
 
 import yaml
 
+from tests.controlplane import machine
 from tests.controlplane.cluster import Cluster
+
+_THE_NODE = ("the node", "the node in $NODE")
 
 How = Literal["run", "stand-in", "not run"]
 
 _HOMES = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet", "/var/backups")
 
-_NOT_RUN = (
-    (r"\bkubectl\b.* exec ", "nothing runs in the containers of a hollow node"),
-    (r"\bapt-get\b|/etc/apt/|\bdnf\b|/etc/yum", "changes the packages of an operating system"),
-    (r"\bkubeadm config images pull\b", "needs a container runtime and a registry"),
-    (r"\bkubeadm upgrade (plan|diff)\b", "reads the machine's own /etc/kubernetes; see kubeadm-plan.md"),
+_CONTAINER = (
+    (r"\bkubectl\b.* (exec|logs) ", "nothing runs in the containers of a hollow node"),
+    (r"/proc/\$\(pgrep", "takes programs out of a container, and none is there; the node has its own"),
+)
+
+_NOT_RUN = _CONTAINER
+_STAND_IN = (
     (
-        r"\betcdutl snapshot restore\b|\bmv /var/lib/etcd|\bmv /etc/kubernetes",
-        "the last resort, which replaces all data",
+        r"\bapt-(get|cache|mark)\b",
+        "run as printed, but apt is a stand-in that installs what the repository's list offers",
     ),
     (
-        r"manifests-before\S*/etcd\.yaml \S*manifests-before\S*/kube-apiserver\.yaml",
-        "the last resort, which replaces all data",
+        r"\bsystemctl\b",
+        "run as printed, but systemctl is a stand-in that restarts the hollow kubelet in the installed version",
+    ),
+    (r"\bcrictl\b", "run as printed, but crictl is a stand-in that lists the real processes"),
+    (r"\bssh\b", "run as printed, but ssh is a stand-in that enters the node's files"),
+    (
+        r"\bkubeadm config images pull\b",
+        "run as printed, but what is asked is the fake container runtime, which fetches nothing",
     ),
 )
-_STAND_IN = (
+
+# Where a node cannot be a machine.
+_NOT_RUN_WITHOUT = (
+    *_CONTAINER,
+    (r"\bapt-\w+\b|/etc/apt/", "changes the packages of an operating system"),
+    (r"\bcrictl\b|\bssh\b", "needs a machine"),
+    (r"\bkubeadm config images pull\b", "needs a container runtime and a registry"),
+    (r"\bkubeadm upgrade (plan|diff)\b", "reads the machine's own /etc/kubernetes"),
+)
+_STAND_IN_WITHOUT = (
     (r"\bkubeadm upgrade (apply|node)\b", "its order and its manifests, with the real processes restarted"),
     (r"\bsystemctl restart kubelet\b", "the hollow kubelet is restarted in the version of the step"),
 )
@@ -66,15 +86,31 @@ class Operator:
     lines: list[Line] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """Commands that were run as printed and failed, with their words."""
+    said: list[tuple[str, str, str]] = field(default_factory=list)
+    """What commands of nodes printed: (node, command, words)."""
     kubelet: dict[str, str] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         tools = self.folder / "bin"
         tools.mkdir(parents=True, exist_ok=True)
-        self._tool("sudo", 'exec "$@"')
+        # Nothing that changes a machine may reach the one that tests.
+        for name in ("sudo", "apt-get", "apt-mark", "systemctl", "crictl"):
+            self._tool(name, f'echo "{name}: this is no node" >&2; exit 97')
+        if not self.real:
+            self._tool("sudo", 'exec "$@"')
         self._tool("changegen", f'exec {shlex.quote(sys.executable)} -m changegen "$@"')
+        if self.real:
+            # As ssh does it: the words are one line for the shell there.
+            entries = (
+                f'{node}) exec {shlex.join(self.cluster.machine(node).entry())} "$*" ;;'
+                for node in self.cluster.nodes
+            )
+            self._tool("ssh", "\n".join(["node=$1; shift", "case $node in", *entries, "esac", "exit 255"]))
         for node in self.cluster.nodes:
+            if self.real:
+                self.cluster.machine(node)
+                continue
             home = self.cluster.node_dir(node) / "var" / "lib" / "kubelet"
             home.mkdir(parents=True, exist_ok=True)
             (home / "config.yaml").write_text("kind: KubeletConfiguration\n", encoding="utf-8")
@@ -86,12 +122,17 @@ class Operator:
         path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         path.chmod(0o755)
 
+    @property
+    def real(self) -> bool:
+        """Whether nodes are machines here."""
+        return machine.impossible() is None
+
     def fate(self, text: str) -> tuple[How, str]:
         """Whether a command runs here as printed, and why not."""
-        for pattern, why in _NOT_RUN:
+        for pattern, why in _NOT_RUN if self.real else _NOT_RUN_WITHOUT:
             if re.search(pattern, text):
                 return "not run", why
-        for pattern, why in _STAND_IN:
+        for pattern, why in _STAND_IN if self.real else _STAND_IN_WITHOUT:
             if re.search(pattern, text):
                 return "stand-in", why
         for address in re.findall(r"--server=https://(10\.0\.0\.\d+):6443", text):
@@ -106,28 +147,35 @@ class Operator:
         return next(node for node in self.cluster.nodes if self.cluster.address(node) == address)
 
     def located(self, text: str, where: str) -> str:
-        """The command with this machine's addresses and, on a node, its files."""
-        for node in self.cluster.running["kube-apiserver"]:
-            text = text.replace(f"https://{self.cluster.address(node)}:6443", self.cluster.server(node))
+        """The command with the ports of this machine's etcd members and, where no machine is, the node's files.
+
+        What names another address of the manifests reaches it through the cluster's tunnel.
+        """
         for node in self.cluster.running["etcd"]:
-            member = f"127.0.0.1:{self.cluster.port('etcd', node, 'client')}"
-            text = text.replace(f"{self.cluster.address(node)}:2379", member)
+            peer = f"127.0.0.1:{self.cluster.port('etcd', node, 'peer')}"
+            text = text.replace(f"{self.cluster.address(node)}:2380", peer)
             if node == where:
-                text = text.replace("127.0.0.1:2379", member)
-        if where in self.cluster.nodes:
+                text = text.replace(
+                    "127.0.0.1:2379", f"127.0.0.1:{self.cluster.port('etcd', node, 'client')}"
+                )
+        if where in self.cluster.nodes and not self.real:
             home = self.cluster.node_dir(where)
             for path in _HOMES:
-                text = re.sub(rf"(?<![\w/]){re.escape(path)}(?=[/ ]|$)", f"{home}{path}", text)
+                text = re.sub(rf"(?<![\w/]){re.escape(path)}(?=[-/ ]|$)", f"{home}{path}", text)
         return text
 
     def run(
         self, part: str, command: Mapping[str, Any], *, env: Mapping[str, str] | None = None, node: str = ""
     ) -> str:
         """Run one command and return what it printed; a failure is kept in ``failed``."""
-        text, where = str(command["text"]), node if command["where"] == "the node" else str(command["where"])
+        text, where = str(command["text"]), str(command["where"])
+        if where in _THE_NODE:
+            if not node:
+                raise ValueError(f"on which node? {text}")
+            where = node
         how, why = self.fate(text)
         self.lines.append(Line(part=part, where=str(command["where"]), text=text, how=how, why=why))
-        if how == "stand-in":
+        if how == "stand-in" and not self.real:
             self._stand_in(text, where)
             return ""
         if how == "not run":
@@ -140,6 +188,8 @@ class Operator:
         self, text: str, where: str = "", *, env: Mapping[str, str] | None = None, differs: bool = False
     ) -> str:
         """Run a line by a shell, as on ``where``; ``kubectl diff`` may exit with 1, since it then shows a difference."""
+        if where in self.cluster.nodes and self.real:
+            return self._on_machine(text, where)
         bin_ = self.folder / "bin"
         version = self.cluster.component_version("kube-apiserver", self.cluster.running["kube-apiserver"][0])
         path = f"{bin_}:{self.cluster.env(version)['PATH']}"
@@ -147,14 +197,37 @@ class Operator:
         done = self.cluster.run(
             *("/bin/sh", "-c", f"cd {shlex.quote(str(self.folder))}; {self.located(text, where)}"),
             check=False,
-            timeout=180,
-            env={"PATH": path, "PYTHONPATH": root, "NO_COLOR": "1", **(env or {})},
+            timeout=300,
+            tended=True,
+            env={
+                **self.cluster.tunnel().env(),
+                "PATH": path,
+                "PYTHONPATH": root,
+                "NO_COLOR": "1",
+                **(env or {}),
+            },
         )
         fine = done.returncode == 0 or (differs and "kubectl diff" in text and done.returncode == 1)
         if not fine:
             self.failed.append(f"{text}: exit {done.returncode}: {(done.stderr or done.stdout)[-400:]}")
-        if where in self.cluster.nodes and "/etc/kubernetes/manifests/" in text:
+        self._obey(text, where)
+        return done.stdout
+
+    def _obey(self, text: str, where: str) -> None:
+        if where in self.cluster.nodes and (
+            "/etc/kubernetes/manifests/" in text or "kubeadm upgrade" in text
+        ):
             self.cluster.obey_manifests(where)
+
+    def _on_machine(self, text: str, where: str) -> str:
+        done = self.cluster.on_machine(where, self.located(text, where), answer="y\n", timeout=600)
+        self.said.append((where, text, done.stdout))
+        if done.returncode != 0:
+            self.failed.append(f"{text}: exit {done.returncode}: {done.stdout[-1500:]}")
+        self._obey(text, where)
+        node = self.cluster.machine(where)
+        if node.restarts():
+            self.cluster.restart_kubelet(where, version=node.installed("kubelet"), wait=False)
         return done.stdout
 
     def _stand_in(self, text: str, where: str) -> None:
@@ -179,14 +252,16 @@ class Operator:
         printed, part = "", str(step.get("phase", "way back"))
         commands = [dict(command) for command in step["commands"]]
         nodes = [str(name) for name in step.get("nodes", ())]
-        if not node and len(nodes) > 1 and any('"$NODE"' in command["text"] for command in commands):
+        turns = any(c["where"] in _THE_NODE or "$NODE" in c["text"] for c in commands)
+        if turns and not node and nodes:
             # All blocks with one node, then with the next.
             for name in nodes:
                 printed = self.step({**step, "nodes": []}, env={**(env or {}), "NODE": name}, node=name)
             return printed
         for place, block in groupby(commands, key=lambda command: str(command["where"])):
             lines = list(block)
-            for where in [node] if node and in_turn(place) else in_turn(place) or [place]:
+            places = [*self.cluster.nodes] if place == "each node" else in_turn(place) or [place]
+            for where in [node] if node and len(places) > 1 else places:
                 for command in lines:
                     printed = self.run(part, {**command, "where": where}, env=env, node=node)
         return printed

@@ -6,7 +6,9 @@ a taint rule that only reports, a PodDisruptionBudget that allows nothing, a bar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tests.controlplane import dra, kubeadm
@@ -54,6 +56,30 @@ def plan(version: str, *, audit: bool = False) -> Plan:
     )
 
 
+def recorded(version: str) -> Plan:
+    """The scene as the captures show it: one etcd too runs for three, and no manifest has what /flagz says."""
+    full = plan(version)
+    served = full.configuration["apiServer"]["extraArgs"][0]["value"]
+    return replace(
+        full,
+        running={},
+        # Nothing ties what this process says of itself to a node.
+        apiserver={"runtime-config": served, "advertise-address": "127.0.0.1"},
+        configuration={
+            **without_runtime_config(full.configuration),
+            "controlPlaneEndpoint": "127.0.0.1:6443",
+        },
+        quick_election=False,
+    )
+
+
+def without_runtime_config(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A ClusterConfiguration whose apiserver sets gates only."""
+    server = configuration["apiServer"]
+    kept = [argument for argument in server["extraArgs"] if argument["name"] != "runtime-config"]
+    return {**configuration, "apiServer": {**server, "extraArgs": kept}}
+
+
 def gpus(driver_version: str) -> list[dra.Device]:
     """The two devices of a GPU node."""
     return [
@@ -99,6 +125,11 @@ def deployment(namespace: str, name: str, replicas: int, limits: dict[str, str])
     }
 
 
+def net_app() -> dict[str, Any]:
+    """A Pod without a controller, which holds a network device by a claim."""
+    return dra.pod("ml", "net-app", claims={"nic": "nic-claim"})
+
+
 def publish_gpus(cluster: Cluster, versions: dict[str, str]) -> None:
     """Publish the GPU driver's pools; ``versions`` is node → kernel driver version."""
     driver = dra.Driver(cluster.api, "gpu.example.com")
@@ -118,9 +149,25 @@ def drop_gates(cluster: Cluster, component: str, node: str) -> None:
     cluster.wait_mirror_pods(node, [component])
 
 
+@contextmanager
+def closed(cluster: Cluster, *nodes: str) -> Iterator[None]:
+    """Nodes that take no Pods meanwhile, so that the scheduler has no choice."""
+    cluster.kubectl("cordon", *nodes)
+    try:
+        yield
+    finally:
+        cluster.kubectl("uncordon", *nodes)
+
+
 def populate(cluster: Cluster) -> None:
-    """Install the drivers and the workloads, and wait until all run that can."""
+    """Install the drivers and the workloads, and wait until all run that can.
+
+    Every Pod has its place: net-app and two of train on gpu-1, one of train on gpu-2, CoreDNS on cpu-1 and old-gpu-1.
+    """
     api = cluster.api
+    with closed(cluster, "gpu-1", "gpu-2", "gpu-3"):
+        cluster.kubectl("-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--grace-period=1")
+        wait_running(cluster, "kube-system", {"coredns": 2})
     drop_gates(cluster, "kube-scheduler", "cp-3")
     net = dra.plugin(
         "dranet",
@@ -148,10 +195,18 @@ def populate(cluster: Cluster) -> None:
     cluster.apply(
         dra.device_class("dra.net", "dra.net"),
         dra.device_class("gpu.example.com", "gpu.example.com", extended_resource="example.com/gpu"),
-        dra.claim("ml", "nic-claim", "dra.net"),
-        dra.pod("ml", "net-app", claims={"nic": "nic-claim"}),
+        dra.claim("ml", "nic-claim", "dra.net", asks="nic"),
+    )
+    with closed(cluster, "gpu-2"):
+        cluster.apply(
+            net_app(),
+            deployment("ml", "train", 2, {"example.com/gpu": "1"}),
+            deployment("ml", "legacy-infer", 2, {"example.com/legacy-gpu": "1"}),
+        )
+        dra.running(api, "ml", "net-app")
+        wait_running(cluster, "ml", {"train": 2, "legacy-infer": 2})
+    cluster.apply(
         deployment("ml", "train", 3, {"example.com/gpu": "1"}),
-        deployment("ml", "legacy-infer", 2, {"example.com/legacy-gpu": "1"}),
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -159,8 +214,7 @@ def populate(cluster: Cluster) -> None:
             "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "train"}}},
         },
     )
-    dra.running(api, "ml", "net-app")
-    wait_running(cluster, "ml", {"train": 3, "legacy-infer": 2})
+    wait_running(cluster, "ml", {"train": 3})
     cluster.apply(dra.pod("ml", "too-big", limits={"example.com/gpu": "5"}))
     dra.unschedulable(api, "ml", "too-big")
     nics.report_status(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -179,6 +180,30 @@ def test_processes_end_with_the_run_that_started_them(tmp_path: Path) -> None:
         assert len(pids) == 5
         run.kill()
         wait_for("the end of all servers", lambda: not any(_alive(pid) for pid in pids), 15)
+
+
+def test_a_developer_gets_a_cluster_and_its_end(tmp_path: Path) -> None:
+    version = build.cluster_versions()[-1]
+    need(version)
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.controlplane", "up", "--version", version),
+            *("--control-planes", "1", "--workers", "1", "--root", str(tmp_path / "cluster")),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root,
+    ) as run:
+        assert run.stdout is not None
+        lines = [run.stdout.readline(), run.stdout.readline(), "kubectl get nodes -o name\n"]
+        asked = subprocess.run(["/bin/sh", "-c", "".join(lines)], capture_output=True, text=True, check=True)
+        assert asked.stdout.split() == ["node/cp-1", "node/worker-1"]
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 0
+    after = subprocess.run(["/bin/sh", "-c", "".join(lines)], capture_output=True, text=True, check=False)
+    assert after.returncode != 0
 
 
 def _alive(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,32 @@ def test_the_printed_rights_suffice_and_nothing_else_is_asked(
         assert event["verb"] in {"get", "list"}, event
         assert target.get("resource") != "secrets", event
         assert event["responseStatus"]["code"] < 400 or event["responseStatus"]["code"] == 404, event
+
+
+def test_the_requests_that_are_told_are_those_of_the_audit_log(
+    scene_cluster: Cluster, reader: Path, tmp_path: Path
+) -> None:
+    earlier = len(scene_cluster.audit_events(USER))
+    read = snapshot_of("--configz", folder=tmp_path, kubeconfig=reader)
+    told = {
+        (method, path): int(count)
+        for method, path, count in (line.split(" ") for line in read["source"]["requests"])
+    }
+
+    def asked() -> Counter[tuple[str, str]]:
+        methods = {"get": "GET", "list": "GET", "create": "POST"}
+        return Counter(
+            (methods[event["verb"]], event["requestURI"].partition("?")[0])
+            for event in scene_cluster.audit_events(USER)[earlier:]
+        )
+
+    wait_for("the audit log", lambda: asked().total() >= sum(told.values()))
+    assert asked() == told
+    # What is no object of the API: these paths, which the printed rights name.
+    printed = changegen("rbac", "--configz").stdout
+    for _, path in told:
+        if not path.startswith("/api"):
+            assert path in printed, path
 
 
 def rules(documents: list[dict[str, Any]]) -> Iterator[tuple[str, int, int, str]]:

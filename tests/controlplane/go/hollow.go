@@ -35,6 +35,7 @@ import (
 // them, feature gates of its own, /configz, and static Pods of a chosen folder.
 type hollowKubelet struct {
 	kubeconfig, name, rootDir, manifests, clientCA string
+	criSocket, ends                                string
 	port                                           int
 	maxPods                                        int
 	labels, resources                              map[string]string
@@ -55,6 +56,8 @@ func newHollowKubeletCommand() *cobra.Command {
 	flags.StringVar(&h.rootDir, "root-dir", "", "an existing folder for the kubelet's files")
 	flags.StringVar(&h.manifests, "pod-manifest-path", "", "folder of static Pods")
 	flags.StringVar(&h.clientCA, "client-ca-file", "", "CA of client certificates")
+	flags.StringVar(&h.criSocket, "cri-socket", "", "socket that the fake runtime listens on")
+	flags.StringVar(&h.ends, "ends", "", "folder with a file, named as a container, for each real process that ended")
 	flags.IntVar(&h.port, "port", 10250, "serving port (TLS)")
 	flags.IntVar(&h.maxPods, "max-pods", 110, "Pods that the node takes")
 	flags.Var((*cliflag.ConfigurationMap)(&h.labels), "node-labels", "labels of the node")
@@ -119,7 +122,16 @@ func (h *hollowKubelet) run(ctx context.Context) error {
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Status: true},
 	}}
-	var runtime internalapi.RuntimeService = fake.RuntimeService
+	if h.criSocket != "" {
+		if err := fake.Start("unix://" + h.criSocket); err != nil {
+			return err
+		}
+	}
+	ending := &endingRuntime{FakeRuntimeService: fake.RuntimeService, brief: map[string]bool{}}
+	if h.ends != "" {
+		go ending.watchEnds(ctx, h.ends)
+	}
+	var runtime internalapi.RuntimeService = ending
 	var images internalapi.ImageManagerService = fake.ImageService
 	hollow := kubemark.NewHollowKubelet(flags, config, client, heartbeat, &cadvisortest.Fake{NodeName: h.name},
 		images, runtime, cm.NewStubContainerManagerWithDevicePluginResource(resources))

@@ -9,6 +9,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sort"
@@ -81,7 +83,32 @@ func main() {
 		os.Exit(2)
 	}
 	endWithParent()
+	useTunnel()
 	os.Exit(run())
+}
+
+// useTunnel has this process reach the addresses of CONTROLPLANE_TUNNEL's cluster through that proxy. The variables that
+// Go reads once are taken away again, since kubeadm writes them into the manifests.
+func useTunnel() {
+	tunnel := os.Getenv("CONTROLPLANE_TUNNEL")
+	if tunnel == "" {
+		return
+	}
+	own := map[string]string{"HTTPS_PROXY": tunnel, "NO_PROXY": "localhost"}
+	for name := range own {
+		_ = os.Unsetenv(strings.ToLower(name))
+	}
+	for name, value := range own {
+		_ = os.Setenv(name, value)
+	}
+	request := &http.Request{URL: &url.URL{Scheme: "https", Host: "192.0.2.1"}}
+	if used, err := http.ProxyFromEnvironment(request); err != nil || used == nil {
+		fmt.Fprintln(os.Stderr, "the tunnel cannot be used:", tunnel, err)
+		os.Exit(2)
+	}
+	for name := range own {
+		_ = os.Unsetenv(name)
+	}
 }
 
 // endWithParent ends this process when the one that started it is gone, so that no killed test run leaves servers behind.
