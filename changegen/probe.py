@@ -22,6 +22,7 @@ from changegen.model.base import Model
 from changegen.model.snapshot import AllocatedDevice, Claim, Device, DeviceStatus, PodUse, Snapshot
 from changegen.model.ticket import Ticket
 from changegen.quantity import count
+from changegen.shell import quoted
 
 __all__ = ["Probe", "evidence_file", "probes"]
 
@@ -171,7 +172,7 @@ def _devices(
         if (s := statuses.get((d.driver, d.pool, d.device))) is not None and s.interface_name
     ]
     for status in interfaces:
-        name = _quoted(status.interface_name)
+        name = quoted(status.interface_name)
         if status.hardware_address:
             yield probe(f"cat /sys/class/net/{name}/address", status.hardware_address)
         addresses = ", ".join(status.ips) or tr("the interface {name}", name=status.interface_name)
@@ -213,15 +214,8 @@ def _inside(name: str) -> str:
 
 
 def _command(pod: PodUse, container: str, inside: str) -> str:
-    where = f" -c {_quoted(container)}" if container else ""
-    return f"kubectl -n {_quoted(pod.namespace)} exec {_quoted(pod.name)}{where} -- {inside}"
-
-
-def _quoted(text: str) -> str:
-    """Names of Kubernetes objects need no quotes; anything else gets them, so that a line stays one command."""
-    import shlex
-
-    return shlex.quote(text)
+    where = f" -c {quoted(container)}" if container else ""
+    return f"kubectl -n {quoted(pod.namespace)} exec {quoted(pod.name)}{where} -- {inside}"
 
 
 def evidence_file(found: Iterable[Probe]) -> str:

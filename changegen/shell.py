@@ -5,7 +5,12 @@ from __future__ import annotations
 import shlex
 import unicodedata
 
-__all__ = ["word"]
+__all__ = ["quoted", "word"]
+
+
+def quoted(value: object) -> str:
+    """Return a value as one word of a shell command; a name that Kubernetes allows comes out as it is."""
+    return shlex.quote(str(value))
 
 
 def word(text: str) -> str:
@@ -15,4 +20,4 @@ def word(text: str) -> str:
     backtick) or the line (control characters) becomes `?`, since no object that the API server took has it in its name.
     """
     clean = "".join("?" if c == "`" or (unicodedata.category(c)[0] in "CZ" and c != " ") else c for c in text)
-    return shlex.quote(clean)
+    return quoted(clean)

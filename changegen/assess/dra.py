@@ -21,6 +21,7 @@ from changegen.model.snapshot import (
     Claim,
     Device,
     DeviceClass,
+    Driver,
     Node,
     NodeTaint,
     PodUse,
@@ -31,6 +32,7 @@ from changegen.model.snapshot import (
     WorkloadRef,
 )
 from changegen.quantity import DEVICE_CLASS_PREFIX
+from changegen.shell import word
 
 __all__ = [
     "EXTENDED_CLAIM",
@@ -39,6 +41,7 @@ __all__ = [
     "DeviceIndex",
     "Holding",
     "comes_back",
+    "driver_log",
     "index",
     "owner_text",
     "rule_selects",
@@ -326,3 +329,15 @@ def index(ctx: Context) -> DeviceIndex:
     if found is None:
         found = _indexes[ctx] = DeviceIndex(ctx.snapshot)
     return found
+
+
+def driver_log(driver: Driver, node: str) -> str:
+    """The command for the log of a driver's plugin on one node; empty where its workload is not known."""
+    workload = driver.workload
+    if workload is None:
+        return ""
+    container = f" -c {word(driver.container)}" if driver.container else ""
+    where = f"-n {word(workload.namespace)}"
+    on_node, name = word(f"spec.nodeName={node}"), word(f"/{workload.name}-")
+    pods = f"kubectl {where} get pods --field-selector {on_node} -o name | grep {name}"
+    return f"kubectl {where} logs $({pods}){container} --tail=100"

@@ -10,7 +10,7 @@ from typing import Final
 from changegen.assess.apis import served_at_target
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, SelectorError, VersionWish, names
-from changegen.assess.dra import index
+from changegen.assess.dra import driver_log, index
 from changegen.assess.driver_apis import DriverRelease, Project, kubelet_speaks, release_of, same_tag
 from changegen.assess.health import STANDARD
 from changegen.i18n import tr, trn
@@ -18,7 +18,6 @@ from changegen.model.base import UNOBSERVABLE
 from changegen.model.profile import DriverWish
 from changegen.model.snapshot import Driver, Pool, Workload, WorkloadRef
 from changegen.model.ticket import DriverRow, Evidence, Finding, PoolRow
-from changegen.shell import word
 from changegen.versions import Version, minor_key, minor_of, parse_image, try_version
 
 __all__ = ["CODES", "driver_rows", "findings", "pool_rows"]
@@ -723,18 +722,6 @@ def _apis_unknown(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _log_command(driver: Driver, node: str) -> str:
-    workload = driver.workload
-    if workload is None:
-        return ""
-    container = f" -c {word(driver.container)}" if driver.container else ""
-    space, pods = word(workload.namespace), word(f"/{workload.name}-")
-    return (
-        f"kubectl -n {space} logs $(kubectl -n {space} get pods "
-        f"--field-selector {word(f'spec.nodeName={node}')} -o name | grep {pods}){container} --tail=100"
-    )
-
-
 def _coverage(ctx: Context, driver: Driver) -> Iterator[Finding]:
     if driver.workload is None or not _slices_expected(ctx):
         return
@@ -855,7 +842,7 @@ def _on_nodes(ctx: Context, driver: Driver, bare: list[str]) -> Finding:
         component="driver",
         instances=bare,
         name=driver.driver,
-        advice=tr(NO_SLICE_ON_NODE.remedy) + f" `{_log_command(driver, bare[0])}`",
+        advice=tr(NO_SLICE_ON_NODE.remedy) + f" `{driver_log(driver, bare[0])}`",
         evidence=[_seen(driver, "Pods", node, "pod status") for node in bare[:20]],
     )
 

@@ -13,18 +13,18 @@ from typing import Final
 from changegen.assess.capacity import Need, Simulation, simulation
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
-from changegen.assess.dra import DeviceIndex, index, owner_text
+from changegen.assess.dra import DeviceIndex, driver_log, index, owner_text
 from changegen.assess.extended import MAX_DEVICES
 from changegen.assess.selectors import judge
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
-from changegen.model.snapshot import Driver, EventFact, Lease, PodUse
+from changegen.model.snapshot import EventFact, Lease, PodUse
 from changegen.model.ticket import Evidence, Finding
 from changegen.quantity import count
 from changegen.shell import word
 from changegen.taint import TaintBlast, existing_rules
 
-__all__ = ["CODES", "Cause", "driver_log", "findings", "leader_log", "pending_causes"]
+__all__ = ["CODES", "Cause", "findings", "leader_log", "pending_causes"]
 
 PENDING = Code(
     code="CG-PENDING-001",
@@ -76,18 +76,6 @@ class Cause(Model, frozen=True, kw_only=True):
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
-
-
-def driver_log(driver: Driver, node: str) -> str:
-    """The command for the log of a driver's plugin on one node; empty where its workload is not known."""
-    workload = driver.workload
-    if workload is None:
-        return ""
-    container = f" -c {word(driver.container)}" if driver.container else ""
-    where = f"-n {word(workload.namespace)}"
-    on_node, name = word(f"spec.nodeName={node}"), word(f"/{workload.name}-")
-    pods = f"kubectl {where} get pods --field-selector {on_node} -o name | grep {name}"
-    return f"kubectl {where} logs $({pods}){container} --tail=100"
 
 
 def leader_log(ctx: Context, component: str) -> str:

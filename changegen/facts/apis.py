@@ -16,13 +16,13 @@ from changegen.facts.base import (
     kubectl_get,
     lacking,
     printed_nothing,
-    quoted,
     read_rows,
     seen_in,
     unknown,
 )
 from changegen.i18n import tr
 from changegen.model.snapshot import ProcessFact, Snapshot
+from changegen.shell import quoted
 
 
 def _server_version_parse(output: str, _args: Args) -> Reading:

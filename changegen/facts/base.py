@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -14,6 +13,7 @@ from changegen.i18n import tr
 from changegen.model.base import Scalar
 from changegen.model.snapshot import Snapshot
 from changegen.model.ticket import Evidence, Layer
+from changegen.shell import quoted
 from changegen.words import unobserved_reason
 
 Value = Scalar | tuple[Scalar, ...] | dict[str, Scalar]
@@ -69,11 +69,6 @@ def args_of(args: Args, key: str) -> tuple[str, ...]:
     if value is None:
         return ()
     return value if isinstance(value, tuple) else (str(value),)
-
-
-def quoted(text: str) -> str:
-    """A text as one word of a shell command."""
-    return shlex.quote(text)
 
 
 def in_filter(text: str) -> str:

@@ -19,7 +19,6 @@ from changegen.facts.base import (
     kubectl_get,
     lacking,
     printed_nothing,
-    quoted,
     read_rows,
     seen_in,
     unknown,
@@ -31,6 +30,7 @@ from changegen.model.snapshot import (
     ContainerState,
     Snapshot,
 )
+from changegen.shell import quoted
 from changegen.versions import kubernetes_release, parse_image
 
 

@@ -11,12 +11,12 @@ from changegen.facts.base import (
     arg,
     kubectl_get,
     printed_nothing,
-    quoted,
     seen_in,
     unknown,
 )
 from changegen.i18n import tr
 from changegen.model.snapshot import ConfigMapFact, Snapshot
+from changegen.shell import quoted
 
 
 def _kubeadm_map(snapshot: Snapshot) -> ConfigMapFact | None:

@@ -20,7 +20,6 @@ from changegen.facts.base import (
     kubectl_get,
     lacking,
     printed_nothing,
-    quoted,
     read_json,
     read_rows,
     seen_in,
@@ -39,6 +38,7 @@ from changegen.model.snapshot import (
     TaintRule,
 )
 from changegen.model.ticket import Evidence
+from changegen.shell import quoted
 
 SLICES = "resourceslices.resource.k8s.io"
 CLAIMS = "resourceclaims.resource.k8s.io"

@@ -12,7 +12,6 @@ from changegen.facts.base import (
     kubectl_get,
     lacking,
     printed_nothing,
-    quoted,
     read_rows,
     seen_in,
     unknown,
@@ -20,6 +19,7 @@ from changegen.facts.base import (
 from changegen.i18n import tr
 from changegen.model.snapshot import DisruptionBudget, Snapshot, Workload
 from changegen.model.ticket import Evidence
+from changegen.shell import quoted
 
 
 def _workload_kind(args: Args) -> str:

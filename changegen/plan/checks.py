@@ -15,10 +15,11 @@ from changegen.model.base import Scalar
 from changegen.model.snapshot import Component, Driver, PodUse, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
-from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target
 from changegen.probe import Probe, probes
 from changegen.quantity import count
+from changegen.shell import quoted
 from changegen.versions import kubernetes_release, parse_image
 
 __all__ = ["make_checks"]

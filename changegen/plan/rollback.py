@@ -19,7 +19,7 @@ from changegen.model.snapshot import PodUse
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.saved import config_map_file, pod_file, saved_config_maps
-from changegen.plan.scene import Drain, HopPlan, Member, Scene, quoted
+from changegen.plan.scene import Drain, HopPlan, Member, Scene
 from changegen.plan.steps.after import planned_migrations, planned_taints
 from changegen.plan.steps.common import (
     KUBECTL,
@@ -42,6 +42,7 @@ from changegen.plan.verdicts import (
     rules_api,
     rules_verdict,
 )
+from changegen.shell import quoted
 from changegen.versions import minor_key, minor_of
 from changegen.words import spans
 

@@ -7,7 +7,6 @@ read, the distribution's default stands in and `defaulted` says so.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
@@ -21,6 +20,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, ConfigMapFact, DisruptionBudget, Node, PodUse, Snapshot
 from changegen.model.ticket import CapacityRow, Command
 from changegen.plan.distribution import Distribution, Template, distribution
+from changegen.shell import quoted
 from changegen.versions import compare, is_release, kubernetes_release, minor_key, minor_of, try_version
 
 __all__ = ["ETCD", "Drain", "HopPlan", "Member", "Scene"]
@@ -94,11 +94,6 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     def free(self) -> bool:
         """Whether nothing on the node minds: no Pod with devices, none without a controller, no budget that blocks."""
         return not (self.holders or self.budgets or self.bare)
-
-
-def quoted(value: object) -> str:
-    """A value as one word of a shell command."""
-    return shlex.quote(str(value))
 
 
 class Scene:

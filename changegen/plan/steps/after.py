@@ -10,7 +10,7 @@ from changegen.i18n import tr
 from changegen.model.snapshot import TaintRule
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import (
     KUBECTL,
     MOST_SINGLE,
@@ -21,6 +21,7 @@ from changegen.plan.steps.common import (
 from changegen.plan.steps.drift import served_again
 from changegen.plan.steps.owners import budgets_back
 from changegen.plan.steps.remedies import tidy
+from changegen.shell import quoted
 from changegen.taint import blast_radius, rollout, rule_yaml
 
 

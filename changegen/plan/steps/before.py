@@ -9,7 +9,7 @@ from changegen.i18n import tr
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
 from changegen.plan.saved import config_map_file, rule_file, saved_config_maps
-from changegen.plan.scene import CONTROL, HopPlan, Scene, quoted
+from changegen.plan.scene import CONTROL, HopPlan, Scene
 from changegen.plan.steps.common import (
     MOST_NAMED,
     command,
@@ -23,6 +23,7 @@ from changegen.plan.steps.common import (
 from changegen.plan.steps.drift import drift
 from changegen.plan.steps.owners import people
 from changegen.plan.steps.remedies import gate_faults, remedies, stored_objects, without_gates
+from changegen.shell import quoted
 
 
 def before(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from changegen.i18n import tr
 from changegen.model.ticket import Command
 from changegen.plan.draft import StepDraft
-from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import (
     command,
     installer_note,
@@ -14,6 +14,7 @@ from changegen.plan.steps.common import (
     placed,
 )
 from changegen.plan.steps.drift import WATCHED, watched_rules
+from changegen.shell import quoted
 from changegen.versions import minor_of, try_version
 
 

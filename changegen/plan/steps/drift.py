@@ -18,9 +18,10 @@ from changegen.i18n import tr
 from changegen.model.snapshot import Component, ConfigMapFact
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import BackDraft, StepDraft
-from changegen.plan.scene import HopPlan, Scene, quoted
+from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import command, gathered, in_turn, names
 from changegen.plan.steps.remedies import edit, without_gates
+from changegen.shell import quoted
 from changegen.versions import minor_of
 
 __all__ = ["DRIFT", "WATCHED", "WatchedRules", "drift", "served_again", "served_back", "watched_rules"]
@@ -86,10 +87,6 @@ def _editable(scene: Scene, items: Sequence[Component]) -> bool:
         and bool(scene.manifests)
         and all(item.kind == "static pod" and item.node for item in items)
     )
-
-
-def _kubeadm(scene: Scene) -> ConfigMapFact | None:
-    return next((item for item in scene.snapshot.config_maps if item.kind == "kubeadm"), None)
 
 
 def _sed(text: str) -> str:
@@ -174,7 +171,7 @@ def _proof(scene: Scene, path: str) -> list[Command]:
 def _serve(scene: Scene, found: WatchedRules, *, add: bool) -> list[Command]:
     entry = f"{found.version}=true"
     commands: list[Command] = []
-    config = _kubeadm(scene)
+    config = scene.kubeadm
     if config is not None and entry not in (_old_value(config) or "").split(","):
         commands += edit(config, _config_edits(config, entry, add=add))
     if _editable(scene, found.lacking):
@@ -202,7 +199,7 @@ def _gate_out(section: str, value: str) -> list[str]:
 def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
     """The gate taken out of kubeadm-config and of the manifests of the watchers."""
     commands: list[Command] = []
-    config = _kubeadm(scene)
+    config = scene.kubeadm
     if config is not None:
         edits = [
             made
@@ -250,7 +247,7 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
     notes = [item.message for item in concerned[:8]]
     if len(concerned) > 8:
         notes.append(tr("{n} more findings of this kind stand in the list.", n=len(concerned) - 8))
-    kubeadm = scene.distribution.name == "kubeadm" and _kubeadm(scene) is not None
+    kubeadm = scene.distribution.name == "kubeadm" and scene.kubeadm is not None
     if kubeadm and concerned:
         notes.append(
             tr(
@@ -306,7 +303,7 @@ def _compare(scene: Scene, concerned: Sequence[Finding]) -> list[Command]:
     if not concerned:
         return []
     commands: list[Command] = []
-    if _kubeadm(scene) is not None:
+    if scene.kubeadm is not None:
         commands.append(
             command(
                 "kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}'"

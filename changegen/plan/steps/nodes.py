@@ -9,7 +9,7 @@ from changegen.model.snapshot import PodUse
 from changegen.model.ticket import Command
 from changegen.plan.draft import StepDraft
 from changegen.plan.saved import pod_file
-from changegen.plan.scene import Drain, HopPlan, Scene, quoted
+from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.plan.steps.common import (
     MOST_NAMED,
     MOST_SINGLE,
@@ -20,6 +20,7 @@ from changegen.plan.steps.common import (
     node_minutes,
     packages,
 )
+from changegen.shell import quoted
 from changegen.words import spans
 
 

@@ -16,9 +16,9 @@ from changegen.model.snapshot import DisruptionBudget, PodUse, WorkloadRef
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
 from changegen.plan.saved import pod_file
-from changegen.plan.scene import Drain, HopPlan, Scene, quoted
+from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.plan.steps.common import command, names
-from changegen.shell import word
+from changegen.shell import quoted, word
 
 __all__ = ["Relaxed", "budgets_back", "people", "relaxed", "restore_command"]
 

@@ -10,11 +10,12 @@ from changegen.i18n import tr
 from changegen.model.snapshot import ConfigMapFact
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.scene import Scene, quoted
+from changegen.plan.scene import Scene
 from changegen.plan.steps.common import (
     command,
     dedupe,
 )
+from changegen.shell import quoted
 
 _REMOVABLE = ("CG-GATE-001", "CG-GATE-002", "CG-GATE-004")
 """Faults of a gate that are mended by not naming it any more."""
