@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -558,6 +559,12 @@ class _Table:
         return faults
 
 
+@lru_cache(maxsize=64)
+def _table(data: KubernetesData, component: str, minor: str, emulated: Pair, minimum: Pair) -> _Table:
+    """The table of a binary, made once: nothing changes it, and most instances of a cluster share it."""
+    return _Table(data, component, minor, emulated, minimum)
+
+
 # --------------------------------------------------------------------------------------------------------- verdicts
 
 ProblemKind = Literal[
@@ -785,7 +792,7 @@ def start(
         return StartVerdict(starts=None, reason=_not_covered(component, minor, version, data))
     compat = _compat(component, minor_key(minor), _binary_name(version, minor), sources)
     parsed = parse_gates(component, sources)
-    table = _Table(data, component, minor, compat.emulated, compat.minimum)
+    table = _table(data, component, minor, compat.emulated, compat.minimum)
     found = _Faults()
     found.stop("command line", _unknown_flags(component, minor, sources, data))
     if component in REGISTRY_COMPONENTS:
@@ -961,7 +968,7 @@ def effective(
     data = data or load()
     minor = data.minor(version).minor
     compat = _compat(component, minor_key(minor), _binary_name(version, minor), sources)
-    table = _Table(data, component, minor, compat.emulated, compat.minimum)
+    table = _table(data, component, minor, compat.emulated, compat.minimum)
     values = {}
     for name, value in parse_gates(component, sources).values.items():
         spec = table.specs.get(name)
@@ -1144,8 +1151,8 @@ def _changes(
     old_minor, new_minor = data.minor(today).minor, data.minor(target).minor
     old_compat = _compat(component, minor_key(old_minor), _binary_name(today, old_minor), before)
     new_compat = _compat(component, minor_key(new_minor), _binary_name(target, new_minor), after)
-    old = _Table(data, component, old_minor, old_compat.emulated, old_compat.minimum)
-    new = _Table(data, component, new_minor, new_compat.emulated, new_compat.minimum)
+    old = _table(data, component, old_minor, old_compat.emulated, old_compat.minimum)
+    new = _table(data, component, new_minor, new_compat.emulated, new_compat.minimum)
     parsed = parse_gates(component, after)
     values_today = effective(component, today, before, data)
     values_target = effective(component, target, after, data)

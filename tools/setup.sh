@@ -20,3 +20,5 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -e . --group dev
+# An editable installation is not compiled by pip, and where PYTHONDONTWRITEBYTECODE is set it never would be.
+env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q changegen

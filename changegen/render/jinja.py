@@ -20,6 +20,7 @@ from changegen import resources, times
 from changegen.errors import TemplateError
 from changegen.i18n import current_language, tr, trn
 from changegen.model.base import Scalar
+from changegen.render import compiled
 from changegen.render import escape as esc
 from changegen.times import read_time
 
@@ -175,6 +176,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
     loader = jinja2.FileSystemLoader([*(str(d) for d in template_dirs), str(shipped)])
     env = ImmutableSandboxedEnvironment(
         loader=loader,
+        bytecode_cache=None if template_dirs else compiled.kept(kind),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
