@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import unicodedata
 
-__all__ = ["quoted", "word"]
+__all__ = ["quoted", "until", "word"]
 
 
 def quoted(value: object) -> str:
@@ -21,3 +21,12 @@ def word(text: str) -> str:
     """
     clean = "".join("?" if c == "`" or (unicodedata.category(c)[0] in "CZ" and c != " ") else c for c in text)
     return quoted(clean)
+
+
+def until(text: str, seconds: int) -> str:
+    """Return a line that runs a command every five seconds until it succeeds, and fails when it did not within so many."""
+    tries, minutes = -(-seconds // 5), seconds // 60
+    return (
+        f"for N in $(seq {tries} -1 0); do {text} && break; "
+        f'if [ "$N" = 0 ]; then echo "not within {minutes} minutes" >&2; false; else sleep 5; fi; done'
+    )

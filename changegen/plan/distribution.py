@@ -21,6 +21,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     text: str
     where: str = ""
     runs: Literal["read", "write"] = "read"
+    wait: int = 0
+    """Seconds within which it must succeed, asked every five; 0: at once."""
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from changegen.model.snapshot import ConfigMapFact, PodUse, TaintRule
 from changegen.plan.scene import Scene
+from changegen.shell import quoted
 
-__all__ = ["config_map_file", "pod_file", "rule_file", "saved_config_maps"]
+__all__ = ["config_map_file", "pod_file", "rule_file", "saved_config_maps", "saved_once"]
 
 _KINDS = ("kubeadm", "kubelet", "kube-proxy", "coredns")
 
@@ -32,3 +33,8 @@ def pod_file(pod: PodUse) -> str:
 def rule_file(rule: TaintRule) -> str:
     """File of a saved DeviceTaintRule."""
     return f"devicetaintrule-{rule.name}.yaml"
+
+
+def saved_once(command: str, file: str) -> str:
+    """A line that writes what a command prints to a file, once: done again later it would save what the change made."""
+    return f"test -s {quoted(file)} || {command} > {quoted(file)}"

@@ -20,7 +20,7 @@ from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, ConfigMapFact, DisruptionBudget, Node, PodUse, Snapshot
 from changegen.model.ticket import CapacityRow, Command
 from changegen.plan.distribution import Distribution, Template, distribution
-from changegen.shell import quoted
+from changegen.shell import quoted, until
 from changegen.versions import compare, is_release, kubernetes_release, minor_key, minor_of, try_version
 
 __all__ = ["ETCD", "Drain", "HopPlan", "Member", "Scene"]
@@ -415,6 +415,7 @@ class Scene:
             "etcd_tls": tls,
             "etcd_endpoint": quoted(endpoint),
             "etcd_endpoints": quoted(endpoints),
+            "etcd_each": " ".join(map(quoted, endpoints.split(","))),
             "etcd_data": quoted(self._etcd_flag(node, "data-dir", "etcd_data")),
             "etcd_name": quoted(name),
             "etcd_peer": quoted(peer) if peer else '"$PEER_URL"',
@@ -683,6 +684,7 @@ class Scene:
             "ip": quoted(ip),
             "version": _plain(version),
             "release": release,
+            "change": _release(self.hops[-1].version) if self.hops else release,
             "release_dashed": release.replace(".", "-").replace("+", "-"),
             "minor": minor_of(version) or "",
             "today": _plain(today),
@@ -741,12 +743,17 @@ class Scene:
         where = {"node": node}
         return tuple(
             Command(
-                text=_TWO_SPACES.sub(r"\1 ", item.text.format_map(values)),
+                text=_line(item, values),
                 where=item.where.format_map(where),
                 runs=item.runs,
             )
             for item in templates
         )
+
+
+def _line(item: Template, values: Mapping[str, str]) -> str:
+    text = _TWO_SPACES.sub(r"\1 ", item.text.format_map(values))
+    return until(text, item.wait) if item.wait else text
 
 
 _TWO_SPACES = re.compile(r"(etcdctl) {2,}")

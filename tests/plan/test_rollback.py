@@ -325,7 +325,7 @@ def copies_etcd(back: RollbackStep) -> bool:
 def leaves_something(step: Step) -> bool:
     """Whether a step changes the cluster or its nodes: copies, checks and fetched images do not."""
     passing = re.compile(
-        r"snapshot|backup|install -d|sha256sum|cp -a|upgrade plan|images pull|recommend|image (pull|list)"
+        r"snapshot|backup|install -d|sha256sum|cp -aT? |upgrade plan|images pull|recommend|image (pull|list)"
         r"|crictl pull|--dry-run|install -m 0755 .*/etcdctl"
     )
     return any(c.runs == "write" and not passing.search(c.text) for c in step.commands)
@@ -462,7 +462,7 @@ def test_a_member_goes_back_only_behind_a_guard_that_prints_something() -> None:
 
 def test_a_restore_waits_where_it_must() -> None:
     restore = next(b for b in ticket().rollback if b.what.startswith("The whole data store"))
-    order = ["sha256sum -c", "mv /etc/kubernetes/manifests", "crictl ps -q", "snapshot restore", "cp .*etcd.yaml",
+    order = ["sha256sum -c", "mv .* /etc/kubernetes/manifests", "crictl ps -q", "snapshot restore", "cp .*etcd.yaml",
              "endpoint health", "cp .*kube-apiserver.yaml", "get --raw /version", "cp .*kube-scheduler.yaml",
              "restart kubelet"]  # fmt: skip
     found = [next(at for at, c in enumerate(restore.commands) if re.search(word, c.text)) for word in order]

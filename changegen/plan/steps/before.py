@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from changegen.i18n import tr
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.saved import config_map_file, rule_file, saved_config_maps
+from changegen.plan.saved import config_map_file, rule_file, saved_config_maps, saved_once
 from changegen.plan.scene import CONTROL, HopPlan, Scene
 from changegen.plan.steps.common import (
     MOST_NAMED,
@@ -266,6 +266,15 @@ def _etcd_notes(scene: Scene) -> list[str]:
 
 def _snapshot_notes(scene: Scene) -> list[str]:
     notes = [tr("The snapshot holds every Secret of the cluster: keep it as one.")]
+    if any(
+        "! " in item.text and " ls -l" in item.text for item in scene.distribution.commands["etcd-snapshot"]
+    ):
+        notes.append(
+            tr(
+                "A file that is there already is shown and not written over. Move it away only while {step} has not started: taken later it is no snapshot of before.",
+                step="{{cp:first}}",
+            )
+        )
     if scene.distribution.name == "k3s":
         notes.append(
             tr(
@@ -297,6 +306,11 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         commands = gathered([(node, scene.commands(local, hop, node)) for node in nodes or ("",)])
         moved = [node for node in nodes if scene.state_of(node) != "todo"]
         notes = [tr("The copies hold private keys.")] if scene.pki else []
+        notes.append(
+            tr(
+                "A copy that is there already is kept, so that done again it saves nothing of the change; one of an earlier attempt goes out of the way first."
+            )
+        )
         kept = dist.downgrade == "one-way" and not nodes
         if moved and dist.name == "kubeadm":
             notes.append(
@@ -334,14 +348,20 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         commands = list(scene.commands(objects, hop))
         commands[:0] = [
             command(
-                f"kubectl -n {quoted(item.namespace)} get configmap {quoted(item.name)} -o yaml > {quoted(config_map_file(item.name, scene.fields(hop)['release']))}",
+                saved_once(
+                    f"kubectl -n {quoted(item.namespace)} get configmap {quoted(item.name)} -o yaml",
+                    config_map_file(item.name, scene.fields(hop)["release"]),
+                )
             )
             for item in saved_config_maps(scene)
         ]
         for rule in scene.snapshot.taint_rules:
             commands.append(
                 command(
-                    f'kubectl --cache-dir="$(mktemp -d)" get devicetaintrules.resource.k8s.io {quoted(rule.name)} -o yaml > {quoted(rule_file(rule))}',
+                    saved_once(
+                        f'kubectl --cache-dir="$(mktemp -d)" get devicetaintrules.resource.k8s.io {quoted(rule.name)} -o yaml',
+                        rule_file(rule),
+                    )
                 )
             )
         saved = StepDraft(
@@ -354,7 +374,11 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             go_on=tr("The files are not empty and are kept with the ticket."),
             stop=tr("A command fails."),
             rollback=["back:config"],
-            notes=[tr("kubectl writes files on the machine where it runs, nothing in the cluster.")],
+            notes=[
+                tr(
+                    "kubectl writes files on the machine where it runs, nothing in the cluster, and none that is there already."
+                )
+            ],
         )
         if steps:
             _merge(steps[0], saved)

@@ -137,10 +137,9 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
     ]
     bare = [pod for pod in scene.bare_pods if pod.node in nodes]
     commands += _created_again(bare)
-    if not single:
-        at = next((at for at, c in enumerate(commands) if variable in c.text), None)
-        if at is not None:
-            commands.insert(at, Command(text=f"NODE={quoted(head.node)}", where=commands[at].where))
+    if not single and any(variable in c.text for c in commands):
+        # Before the first block, since each of them is for the node in it.
+        commands.insert(0, command(f"NODE={quoted(head.node)}"))
     pools = {
         driver: tuple(
             pool.name for pool in scene.snapshot.pools if pool.driver == driver and pool.node in nodes

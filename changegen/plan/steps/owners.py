@@ -15,7 +15,7 @@ from changegen.i18n import tr
 from changegen.model.snapshot import DisruptionBudget, PodUse, WorkloadRef
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
-from changegen.plan.saved import pod_file
+from changegen.plan.saved import pod_file, saved_once
 from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.plan.steps.common import command, names
 from changegen.shell import quoted, word
@@ -242,10 +242,13 @@ def people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> li
                 )
             )
     # With its node's name in it the Pod would pass the scheduler by, and its claim would never be allocated.
-    kept = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
+    plain = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
     commands += [
         command(
-            f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {kept} > {quoted(pod_file(pod))}"
+            saved_once(
+                f"kubectl -n {quoted(pod.namespace)} get pod {quoted(pod.name)} -o yaml | {plain}",
+                pod_file(pod),
+            )
         )
         for pod in bare
     ]
