@@ -22,6 +22,7 @@ from changegen.i18n import current_language, tr, trn
 from changegen.model.base import Scalar
 from changegen.render import compiled
 from changegen.render import escape as esc
+from changegen.render.fold import fold
 from changegen.times import read_time
 
 
@@ -198,6 +199,7 @@ def environment(kind: str, template_dirs: Sequence[Path] = ()) -> ImmutableSandb
         brief=_brief,
         cap=_cap,
         dedupe=_dedupe,
+        fold=fold,
         when=_when,
         utc=utc,
     )

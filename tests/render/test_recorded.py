@@ -135,6 +135,8 @@ def test_every_fact_of_the_json_is_in(fmt):
         # A page's head and foot stand between the lines that a page break parts.
         text = "".join(page.get_textpage().get_text_bounded() for page in pages)
         text = re.sub(r"(?m)^.*(snapshot sha256|Upgrade Kubernetes .* on |^\d+ / \d+).*$", "", text)
+        # A long word of a command is closed and opened again: render/fold.py.
+        text = re.sub(r"'\\\s*'", "", text)
     elif fmt == "html":
         text = "".join(_parsed(data.decode()).text)
     else:
