@@ -20,10 +20,11 @@ from changegen.assess.dra import index
 from changegen.assess.driver_apis import release_of
 from changegen.assess.health import FILLS_STATUS, granular
 from changegen.i18n import tr, trn
+from changegen.model.snapshot import DriverRights
 from changegen.model.ticket import Evidence, FeatureRow, Finding
 from changegen.versions import minor_key
 
-__all__ = ["CODES", "FEATURES", "Feature", "feature_rows", "findings", "in_use"]
+__all__ = ["CODES", "FEATURES", "Feature", "feature_rows", "findings", "in_use", "rights_needed"]
 
 NOT_READY = Code(
     code="CG-DRA-001",
@@ -357,7 +358,29 @@ def _kinds(ctx: Context, feature: Feature, minor: str, verdict: _Verdict) -> Non
 
 def _drivers(ctx: Context, feature: Feature, verdict: _Verdict) -> None:
     """Rights of the drivers that fill the device status, which the API server asks for since 1.36."""
-    if feature.name != "device-status" or not granular(ctx):
+    if feature.name != "device-status":
+        return
+    for driver, found in _status_writers(ctx):
+        if found is not None and found.can_update_driver_status is False:
+            verdict.missing.append(
+                tr(
+                    "driver {driver}: {account} may not update resourceclaims/driver",
+                    driver=driver,
+                    account=found.service_account,
+                )
+            )
+        else:
+            verdict.unknown.append(
+                tr(
+                    "driver {driver}: whether it may update resourceclaims/driver was not read (roles and bindings)",
+                    driver=driver,
+                )
+            )
+
+
+def _status_writers(ctx: Context) -> Iterator[tuple[str, DriverRights | None]]:
+    """Drivers that fill the device status and are not known to have the right for it, and what was read of theirs."""
+    if not granular(ctx):
         return
     writers = {status.driver for claim in ctx.snapshot.claims for status in claim.device_status}
     rights = {found.driver: found for found in ctx.snapshot.driver_rights}
@@ -366,22 +389,15 @@ def _drivers(ctx: Context, feature: Feature, verdict: _Verdict) -> None:
             continue
         found = rights.get(driver.driver)
         allowed = found.can_update_driver_status if found is not None else None
-        if allowed is False and found is not None:
-            verdict.missing.append(
-                tr(
-                    "driver {driver}: {account} may not update resourceclaims/driver",
-                    driver=driver.driver,
-                    account=found.service_account,
-                )
-            )
-        elif allowed is None and not (driver.driver in writers and granular(ctx, "today")):
-            # What a driver has written under the same rule it may write.
-            verdict.unknown.append(
-                tr(
-                    "driver {driver}: whether it may update resourceclaims/driver was not read (roles and bindings)",
-                    driver=driver.driver,
-                )
-            )
+        # What a driver has written under the same rule it may write.
+        proven = allowed is None and driver.driver in writers and granular(ctx, "today")
+        if allowed is not True and not proven:
+            yield driver.driver, found
+
+
+def rights_needed(ctx: Context) -> bool:
+    """Whether roles and bindings are needed to tell if a driver may go on filling the device status."""
+    return any(found is None or found.can_update_driver_status is None for _, found in _status_writers(ctx))
 
 
 def in_use(ctx: Context) -> dict[str, tuple[str, ...]]:

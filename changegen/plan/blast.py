@@ -10,6 +10,8 @@ from changegen.assess import Assessment
 from changegen.i18n import tr
 from changegen.model.ticket import BlastRow
 from changegen.plan.scene import Scene
+from changegen.plan.steps.common import out_minutes
+from changegen.words import spell
 
 __all__ = ["MOST", "workloads_hit"]
 
@@ -27,7 +29,7 @@ class _Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def workloads_hit(scene: Scene, assessment: Assessment, most: int = MOST) -> str:
-    """``ml/infer: down (0 of 2) while old-gpu-1 is out. ml/train: 2 of 3 while gpu-1 or gpu-2 is out.``, worst first.
+    """``ml/infer: down (0 of 2) while old-gpu-1 is out, 10 min. ml/train: 2 of 3 while gpu-1 or gpu-2 is out, 10 min.``, worst first.
 
     By the Pods that hold devices, by budgets that allow no disruption, and by Pods without a controller; the numbers are
     those of the simulation of one node out (`changegen.assess.capacity`). Empty where nothing is hit.
@@ -82,9 +84,20 @@ def _of_row(scene: Scene, assessment: Assessment, row: BlastRow, drained: set[st
         )
         return _Hit(rank=1, share=0.0, name=name, text=text)
     parts = [
-        tr("down (0 of {total}) while {node} is out", total=total, node=_any(where))
+        tr(
+            "down (0 of {total}) while {node} is out, {time}",
+            total=total,
+            node=_any(where),
+            time=_out(scene, where),
+        )
         if count >= total
-        else tr("{left} of {total} while {node} is out", left=total - count, total=total, node=_any(where))
+        else tr(
+            "{left} of {total} while {node} is out, {time}",
+            left=total - count,
+            total=total,
+            node=_any(where),
+            time=_out(scene, where),
+        )
         for count, where in sorted(lost.items(), reverse=True)
     ]
     text = f"{name}: " + ", ".join(parts)
@@ -94,6 +107,11 @@ def _of_row(scene: Scene, assessment: Assessment, row: BlastRow, drained: set[st
     return _Hit(
         rank=3 if worst >= total else 1, share=worst / total, name=name, text=tr("{text}.", text=text)
     )
+
+
+def _out(scene: Scene, nodes: Sequence[str]) -> str:
+    """How long one of some nodes is out at the longest, by the plan's estimate."""
+    return spell(max(out_minutes(scene, scene.drain_of(node)) for node in nodes))
 
 
 def _bare(scene: Scene, drained: set[str], said: set[str]) -> Iterable[_Hit]:

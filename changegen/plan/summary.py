@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from changegen import times
 from changegen.assess import Assessment
 from changegen.assess.defaults import flips, touches
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.ticket import Field, Finding, RollbackFork, RollbackStep, Step
 from changegen.plan.blast import workloads_hit
 from changegen.plan.scene import Scene
@@ -216,8 +216,8 @@ def _risk_text(scene: Scene, assessment: Assessment, steps: Sequence[Step], risk
     blockers, warnings = len(assessment.blockers), len(_open(assessment.findings, "warning"))
     counts = ", ".join(
         (
-            tr("1 blocker") if blockers == 1 else tr("{n} blockers", n=blockers),
-            tr("1 warning") if warnings == 1 else tr("{n} warnings", n=warnings),
+            trn("{n} blocker", "{n} blockers", n=blockers),
+            trn("{n} warning", "{n} warnings", n=warnings),
             _defaults(scene),
         )
     )
@@ -255,11 +255,7 @@ def _defaults(scene: Scene) -> str:
     touch = [touches(scene.context, gate) for gate in flips(scene.context)]
     used = sum(1 for item in touch if item.used)
     unknown = sum(1 for item in touch if item.unread)
-    text = (
-        tr("1 default change touches what was read")
-        if used == 1
-        else tr("{n} default changes touch what was read", n=used)
-    )
+    text = trn("{n} default change touches what was read", "{n} default changes touch what was read", n=used)
     if unknown:
         text += ", " + tr("of {n} it is not known", n=unknown)
     if len(touch) - used - unknown:
@@ -280,17 +276,22 @@ def _what(scene: Scene) -> str:
     kubelets = len(scene.pending_nodes) if any(h.drain for h in scene.hops) else 0
     if scene.snapshot.cluster.managed:
         parts.append(
-            tr("managed control plane and 1 kubelet {way}", way=way)
-            if kubelets == 1
-            else tr("managed control plane and {n} kubelets {way}", n=kubelets, way=way)
+            trn(
+                "managed control plane and {n} kubelet {way}",
+                "managed control plane and {n} kubelets {way}",
+                n=kubelets,
+                way=way,
+            )
+            if kubelets
+            else tr("managed control plane {way}", way=way)
         )
     else:
         if not control:
             parts.append(tr("control plane, whose nodes were not seen, {way}", way=way))
-        elif control == 1:
-            parts.append(tr("control plane on 1 node {way}", way=way))
         else:
-            parts.append(tr("control plane on {n} nodes {way}", n=control, way=way))
+            parts.append(
+                trn("control plane on {n} node {way}", "control plane on {n} nodes {way}", n=control, way=way)
+            )
         versions = Counter(
             node.kubelet_version.removeprefix("v")
             for node in scene.snapshot.nodes
@@ -300,9 +301,13 @@ def _what(scene: Scene) -> str:
             from_text = ", ".join(sorted(versions))
             target = plain[1]
             parts.append(
-                tr("1 kubelet {today} → {target}", today=from_text, target=target)
-                if kubelets == 1
-                else tr("{n} kubelets {today} → {target}", n=kubelets, today=from_text, target=target)
+                trn(
+                    "{n} kubelet {today} → {target}",
+                    "{n} kubelets {today} → {target}",
+                    n=kubelets,
+                    today=from_text,
+                    target=target,
+                )
             )
     etcd = [h.etcd for h in scene.hops if h.etcd]
     members = sorted({m.version.removeprefix("v") for m in scene.members})
@@ -333,15 +338,23 @@ def _cluster(scene: Scene) -> str:
     control = len(scene.control_nodes)
     workers = len(scene.snapshot.nodes) - sum(1 for name in scene.control_nodes if name in scene.nodes)
     if scene.snapshot.nodes:
-        nodes = len(scene.snapshot.nodes)
         parts.append(
-            tr("1 control-plane node and {workers} workers", workers=workers)
-            if control == 1 and workers != 1
-            else tr("{control} control-plane nodes and {workers} workers", control=control, workers=workers)
-            if control and workers != 1
-            else tr("1 node")
-            if nodes == 1
-            else tr("{n} nodes", n=nodes)
+            tr(
+                "{control} and {workers}",
+                control=trn("{n} control-plane node", "{n} control-plane nodes", n=control),
+                workers=trn("{n} worker", "{n} workers", n=workers),
+            )
+            if control
+            else trn("{n} node", "{n} nodes", n=len(scene.snapshot.nodes))
+        )
+    if scene.simulated:
+        parts.append(
+            trn(
+                "{n} of {total} nodes is simulated",
+                "{n} of {total} nodes are simulated",
+                n=len(scene.simulated),
+                total=len(scene.snapshot.nodes),
+            )
         )
     parts.append(
         tr("identity: UID {uid} of namespace kube-system", uid=cluster.uid)
@@ -387,23 +400,20 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
 
 
 def _held(driver: str, held: int, total: int, pods: int) -> str:
-    if pods == 1:
-        return tr("1 Pod holds {held} of {total} devices of {driver}", held=held, total=total, driver=driver)
-    return tr(
-        "{n} Pods hold {held} of {total} devices of {driver}", n=pods, held=held, total=total, driver=driver
+    return trn(
+        "{n} Pod holds {held} of {total} devices of {driver}",
+        "{n} Pods hold {held} of {total} devices of {driver}",
+        n=pods,
+        held=held,
+        total=total,
+        driver=driver,
     )
 
 
 def back_minutes(forks: Sequence[RollbackFork]) -> int:
     """Minutes of the way back from the end of the change, with no fault of etcd: the longest plain line but the last resort."""
-    plain = [fork for fork in forks if any(not name.startswith("P-") for name in fork.ran) and fork.note]
-    ordinary = [fork for fork in plain if not _last_resort(fork, forks)]
-    return max((fork.minutes or 0 for fork in ordinary), default=0)
-
-
-def _last_resort(fork: RollbackFork, forks: Sequence[RollbackFork]) -> bool:
-    """Whether a line is that of lost data: the last one, which leaves etcd's state open and forbids the ordinary steps."""
-    return fork is forks[-1] and not fork.etcd and len(fork.never) > 1
+    plain = [fork for fork in forks if any(not name.startswith("P-") for name in fork.ran)]
+    return max((fork.minutes or 0 for fork in plain if not fork.fault), default=0)
 
 
 def _way_back(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from changegen.assess.capability import rights_needed
 from changegen.i18n import tr
 from changegen.plan.scene import Scene
 from changegen.plan.steps.after import planned_migrations
@@ -14,10 +15,10 @@ _ROLES: Callable[[], str] = lambda: tr("roles")  # noqa: E731
 _WEBHOOKS: Callable[[], str] = lambda: tr("admission webhooks")  # noqa: E731
 
 _WORDS: dict[str, tuple[str, Callable[[], str]]] = {
-    "clusterrolebindings.rbac.authorization.k8s.io": ("", _ROLES),
-    "clusterroles.rbac.authorization.k8s.io": ("", _ROLES),
-    "rolebindings.rbac.authorization.k8s.io": ("", _ROLES),
-    "roles.rbac.authorization.k8s.io": ("", _ROLES),
+    "clusterrolebindings.rbac.authorization.k8s.io": ("rights", _ROLES),
+    "clusterroles.rbac.authorization.k8s.io": ("rights", _ROLES),
+    "rolebindings.rbac.authorization.k8s.io": ("rights", _ROLES),
+    "roles.rbac.authorization.k8s.io": ("rights", _ROLES),
     "jobs.batch": ("", lambda: tr("Jobs")),
     "replicasets.apps": ("", lambda: tr("ReplicaSets")),
     "statefulsets.apps": ("", lambda: tr("StatefulSets")),
@@ -47,7 +48,7 @@ _WORDS: dict[str, tuple[str, Callable[[], str]]] = {
     "resourceslices.resource.k8s.io": ("devices", lambda: tr("ResourceSlices")),
 }
 """What was not read -> (what depends on it, its words). Jobs, ReplicaSets and StatefulSets are named by the Pods' own
-owner references, rights of drivers make findings only: nothing of the plan waits for them."""
+owner references: nothing of the plan waits for them."""
 
 _DEPENDS: dict[str, Callable[[], str]] = {
     "gates": lambda: tr("which components start at the target"),
@@ -57,6 +58,7 @@ _DEPENDS: dict[str, Callable[[], str]] = {
     "apis": lambda: tr("the checks of served APIs"),
     "webhooks": lambda: tr("whether a drain takes a webhook's server away"),
     "order": lambda: tr("which control-plane node goes last"),
+    "rights": lambda: tr("whether drivers may go on filling the device status"),
     "quotas": lambda: tr("the move of resources to DRA"),
     "services": lambda: tr("which Pods serve webhooks"),
 }
@@ -71,6 +73,7 @@ def unread(scene: Scene, names: Iterable[str], *, most: int = 8) -> str:
         area, words = _area(name)
         idle = (
             (area == "quotas" and not planned)
+            or (area == "rights" and not rights_needed(scene.context))
             or (area == "services" and not scene.snapshot.webhooks)
             or (area == "drains" and not scene.pending_nodes and name != "nodes")
         )

@@ -38,13 +38,13 @@ def test_the_title_names_the_cluster_or_says_that_it_cannot(name: str, uid: str,
 def test_the_blast_radius_names_workloads_worst_first() -> None:
     said = ticket().facts["blast_radius"]
     assert said.startswith(
-        "ml/legacy-infer: down (0 of 2) while old-gpu-1 is out. ml/net-app: down from the drain of gpu-1 until it is "
-        "made again; it may get another device. ml/train: 2 of 3 while gpu-1 or gpu-2 is out (its budget forbids that "
+        "ml/legacy-infer: down (0 of 2) while old-gpu-1 is out, 10 min. ml/net-app: down from the drain of gpu-1 until it is "
+        "made again; it may get another device. ml/train: 2 of 3 while gpu-1 or gpu-2 is out, 10 min (its budget forbids that "
         "today)."
     )
     allowed = tuple(replace(b, disruptions_allowed=1) for b in recorded("before").disruption_budgets)
     relaxed = plan(replace(recorded("before"), disruption_budgets=allowed)).facts["blast_radius"]
-    assert "ml/train: 2 of 3 while gpu-1 or gpu-2 is out." in relaxed
+    assert "ml/train: 2 of 3 while gpu-1 or gpu-2 is out, 10 min." in relaxed
 
 
 def test_a_long_blast_radius_is_cut_and_counted() -> None:
@@ -80,6 +80,23 @@ def test_what_is_not_known_is_said_in_words_and_whether_it_matters() -> None:
     other = of_fixture("eks").facts["not_known"]
     assert "PodDisruptionBudgets (needed for: what drains meet)" in other
     assert "not-in-capture" not in other
+
+
+def test_roles_matter_while_no_driver_has_shown_that_it_may_fill_the_device_status() -> None:
+    before = recorded("before")
+    needed = "roles (needed for: whether drivers may go on filling the device status)"
+    assert needed not in ticket().facts["not_known"]
+    empty = tuple(replace(claim, device_status=()) for claim in before.claims)
+    assert needed in plan(replace(before, claims=empty)).facts["not_known"]
+
+
+def test_nodes_are_counted_in_words_and_simulated_ones_are_told() -> None:
+    before = recorded("before")
+    said = ticket().facts["cluster"]
+    assert "3 control-plane nodes and 5 workers" in said
+    assert "8 of 8 nodes are simulated" in said
+    real = tuple(replace(node, container_runtime="containerd://2.2.1", provider="") for node in before.nodes)
+    assert "simulated" not in plan(replace(before, nodes=real)).facts["cluster"]
 
 
 def test_default_changes_are_counted_apart_and_as_the_finding_counts_them() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from changegen.assess.context import VersionWish
-from changegen.i18n import tr
+from changegen.i18n import tr, trn
 from changegen.model.snapshot import Driver
 from changegen.model.ticket import Command
 from changegen.plan.draft import StepDraft
@@ -158,7 +158,7 @@ def other_parts(scene: Scene) -> dict[str, str]:
     for runtime in runtimes:
         name, _, version = runtime.partition("://")
         count = sum(1 for node in scene.snapshot.nodes if node.container_runtime == runtime)
-        found[f"{name} " + (tr("on 1 node") if count == 1 else tr("on {n} nodes", n=count))] = version or "?"
+        found[f"{name} " + trn("on {n} node", "on {n} nodes", n=count)] = version or "?"
     return found
 
 
@@ -174,11 +174,15 @@ def last_member_step(scene: Scene, hop: HopPlan) -> str:
     return order[-1] if order else ""
 
 
+def out_minutes(scene: Scene, drain: Drain) -> int:
+    """Minutes that one node is out: the profile's number, and the grace period of its slowest Pod beyond a minute."""
+    return scene.profile.minutes.node + max(0, drain.grace - 60 + 59) // 60
+
+
 def node_minutes(scene: Scene, drains: Sequence[Drain]) -> int:
-    """Minutes for some nodes: the profile's number each, and the grace period of their slowest Pod beyond a minute."""
-    each = [scene.profile.minutes.node + max(0, drain.grace - 60 + 59) // 60 for drain in drains]
+    """Minutes for some nodes, as many at a time as the profile says."""
     parallel = max(1, scene.profile.minutes.node_parallel)
-    return -(-sum(each) // parallel)
+    return -(-sum(out_minutes(scene, drain) for drain in drains) // parallel)
 
 
 def driver_target(scene: Scene, driver: Driver) -> tuple[str, str, str]:
