@@ -144,6 +144,9 @@ class Step(Model, frozen=True, kw_only=True):
     """What means stop."""
     checks: tuple[str, ...] = ()
     rollback: tuple[str, ...] = ()
+    """Ids of the steps back that undo it."""
+    used_by: tuple[str, ...] = ()
+    """Ids of the steps back that need what it makes: a preparation undoes nothing and is not undone."""
     findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     no_return: bool = False
@@ -257,6 +260,8 @@ class RollbackFork(Model, frozen=True, kw_only=True):
     """Ids of steps back that would do harm there."""
     stays: tuple[str, ...] = ()
     """Ids of steps back that cannot or must not be done there: what they would take back stays as the change left it."""
+    fault: bool = False
+    """Whether it is for a fault of etcd itself, or of its data: more than the ordinary way back."""
     minutes: int | None = None
     """Of all that is to do; None: nobody can tell."""
     note: str = ""
@@ -480,6 +485,10 @@ class Ticket(Model, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     rollback: tuple[RollbackStep, ...] = ()
     rollback_forks: tuple[RollbackFork, ...] = ()
+    rollback_looks: tuple[Command, ...] = ()
+    """What to look at before a line is chosen: commands that only read."""
+    rollback_looks_say: str = ""
+    """What their answers mean."""
     """First thing to read when going back: the line that fits, and no other."""
     rollback_decide_by: str = ""
     monitoring: tuple[MonitorRow, ...] = ()

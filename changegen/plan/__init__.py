@@ -23,9 +23,9 @@ from changegen.plan.changes import make_changes
 from changegen.plan.checks import make_checks
 from changegen.plan.draft import attach, complete, fit, number
 from changegen.plan.fields import make_fields
-from changegen.plan.forks import make_forks
+from changegen.plan.forks import looks_say, make_forks
 from changegen.plan.monitoring import make_monitoring
-from changegen.plan.rollback import make_rollback
+from changegen.plan.rollback import looks, make_rollback
 from changegen.plan.scene import Scene
 from changegen.plan.steps import make_steps
 from changegen.plan.steps.common import other_parts
@@ -96,6 +96,7 @@ def _make(
     complete(steps, backs)
     plan = number(steps, checks, backs, assessment.findings)
     forks = make_forks(scene, steps, backs, plan.ids)
+    looked = looks_say(scene, forks)
     risk = risk_of(assessment, plan.steps, plan.rollback)
     words = {"high": tr("high"), "medium": tr("medium"), "low": tr("low")}
     people = make_fields(profile, given, suggestion=words[risk])
@@ -136,6 +137,8 @@ def _make(
         checks=plan.checks,
         rollback=plan.rollback,
         rollback_forks=forks,
+        rollback_looks=tuple(looks(scene)) if looked else (),
+        rollback_looks_say=looked,
         rollback_decide_by=decide_by(plan.steps, people),
         monitoring=make_monitoring(scene),
         fields=people,

@@ -36,6 +36,8 @@ class StepDraft(msgspec.Struct, kw_only=True):
     notes: list[str] = []
     checks: list[str] = []
     rollback: list[str] = []
+    used_by: list[str] = []
+    """Keys of the ways back that need what this step makes."""
     findings: list[str] = []
     no_return: bool = False
     hop: str = ""
@@ -169,6 +171,7 @@ def _step(draft: StepDraft, backs: Sequence[BackDraft], ids: Mapping[str, str]) 
         stop=_named(draft.stop, ids),
         checks=_unique(ids[key] for key in draft.checks if key in ids),
         rollback=_unique(ids[key] for key in ways if key in ids),
+        used_by=_unique(ids[key] for key in draft.used_by if key in ids),
         findings=_unique(draft.findings),
         notes=tuple(text for note in draft.notes if (text := _named(note, ids))),
         no_return=draft.no_return,
@@ -227,7 +230,7 @@ def complete(steps: Sequence[StepDraft], backs: Sequence[BackDraft]) -> None:
     for step in steps:
         if not any(item.runs == "write" for item in step.commands):
             continue
-        if not {step.key, *step.also} & undone and not ways & set(step.rollback):
+        if not {step.key, *step.also} & undone and not ways & {*step.rollback, *step.used_by}:
             found = next(
                 (key for key in (of_phase.get(step.phase, ""), "back:control-plane") if key in ways), None
             )
@@ -239,11 +242,12 @@ def attach(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:
     """Hang every check that no step names on one: of APIs and gates on the last control-plane step, else on the last."""
     named = {key for step in steps for key in step.checks}
     control = [step for step in steps if step.phase == "control-plane"]
+    last = next((step for step in reversed(steps) if step.key == "close"), steps[-1] if steps else None)
     for check in checks:
-        if check.key in named or not steps:
+        if check.key in named or last is None:
             continue
         api = check.key.startswith(("check:api:", "check:gate:", "check:names-gate:"))
-        (control[-1] if api and control else steps[-1]).checks.append(check.key)
+        (control[-1] if api and control else last).checks.append(check.key)
 
 
 def fit(steps: Sequence[StepDraft], checks: Sequence[CheckDraft]) -> None:

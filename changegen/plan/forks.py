@@ -3,7 +3,8 @@
 A line names the steps of the plan that ran (``ran``), the steps back to do in their order (``do``), those that would do
 harm there (``never``), and those that cannot be done (``stays``). A step back is in ``do`` only where one of the steps
 that make it necessary ran. etcd goes back only where etcd itself is the fault: the older API server works with the newer
-etcd, and an older member exits on data of the newer minor (measured; etcd server, storage/schema).
+etcd, and an older member exits on data of the newer minor (measured; etcd server, storage/schema). Where it is the fault,
+it comes first: an API server of either minor works with it before and after (kubeadm, MinExternalEtcdVersion; measured).
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.scene import Scene
 from changegen.versions import minor_of
 
-__all__ = ["make_forks"]
+__all__ = ["looks_say", "make_forks"]
 
-_ETCD, _DOWN, _RESTORE = "back:etcd", "back:etcd-downgrade", "back:restore"
+_ETCD, _DOWN, _MEMBER, _RESTORE = "back:etcd", "back:etcd-downgrade", "back:etcd-member", "back:restore"
 _CONTROL = "back:control-plane"
-_APART = (_ETCD, _DOWN, _RESTORE)
+_APART = (_ETCD, _DOWN, _MEMBER, _RESTORE)
 """Done only where a line says so: the fault decides, not what ran."""
 
 _LAST = ("back:bare", "back:budgets")
 _LEFT = "back:served"
-"""An API that older schedulers watch: it stays on as long as one of them may run, and so on every way back."""
+"""An API that older schedulers watch: it stays on as long as one of them may run, and so on every way back that goes on."""
 
 
 def _keys(steps: Iterable[StepDraft]) -> set[str]:
@@ -71,26 +72,25 @@ class _Ways:
         *,
         etcd: Literal["", "old", "new"] = "",
         do: Sequence[str] | None = None,
-        also: str = "",
+        first: str = "",
         never: Sequence[str] = (),
         note: str = "",
         stays: Sequence[str] = (),
+        fault: bool = False,
     ) -> RollbackFork:
-        """One line; ``also`` is an etcd step that comes after the control plane."""
+        """One line; ``first`` is a step of etcd that comes before all others."""
         chosen = list(self.needed(ran) if do is None else do)
         chosen = [key for key in chosen if key not in stays]
-        if also in self.backs:
-            # An API server answers only where its own member does; a downgrade wants every member healthy and comes last.
-            ahead = also == _ETCD and _CONTROL in chosen
-            at = chosen.index(_CONTROL) if ahead else len([k for k in chosen if not self._later(k)])
-            chosen.insert(at, also)
+        if first in self.backs:
+            chosen.insert(0, first)
         # Budgets stay relaxed until the last drain, and the Pods that a drain deleted come after it too.
         chosen = [k for k in chosen if k not in _LAST] + [k for k in _LAST if k in chosen]
         keys = _keys(ran)
         kept = [
             key
             for key, back in self.backs.items()
-            if key in stays or ((self.cannot(back) or key == _LEFT) and keys & set(back.needs))
+            if key not in chosen
+            and (key in stays or ((self.cannot(back) or key == _LEFT) and keys & set(back.needs)))
         ]
         return RollbackFork(
             when=when,
@@ -99,13 +99,10 @@ class _Ways:
             do=tuple(self.ids[key] for key in chosen),
             never=tuple(self.ids[key] for key in self.backs if key in never and key not in chosen),
             stays=tuple(self.ids[key] for key in kept),
+            fault=fault or bool(first),
             minutes=sum(self.backs[key].minutes or 0 for key in chosen) if chosen else None,
             note=note,
         )
-
-    def _later(self, key: str) -> bool:
-        order = list(self.backs)
-        return order.index(key) > order.index(_ETCD)
 
     def id(self, key: str) -> str:
         return self.ids[key]
@@ -141,6 +138,17 @@ def make_forks(
             note=tr("Only the preparations: what runs has not changed."),
         )
     )
+    if _LEFT in ways.backs and _keys(ways.before) & set(ways.backs[_LEFT].needs):
+        lines.append(
+            ways.line(
+                tr("the same, and the change is called off for good"),
+                ways.before,
+                etcd="old" if _crosses(ways) else "",
+                do=[*ways.needed(ways.before), _LEFT],
+                never=_APART,
+                note=tr("{step} only here: everywhere else the API stays on.", step=ways.id(_LEFT)),
+            )
+        )
     if not ways.middle or _CONTROL not in ways.backs:
         later = [step for step in ways.every if step not in ways.before]
         lines.append(
@@ -203,7 +211,7 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
     early = control[: control.index(point)] if point is not None else []
     if crosses and point is not None and early:
         when = tr(
-            "{first} has started, and `endpoint status` still shows a member of etcd on {older} ({point} moves the last one)",
+            "{first} has started, and the members of etcd that answer show storageVersion {older}.0 ({point} moves the last one)",
             first=first,
             point=ways.id(point.key),
             older=older,
@@ -223,18 +231,23 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
         )
         lines.append(
             ways.line(
-                tr("the same, and etcd itself is the fault"),
+                tr("the same, and etcd is the fault: it misbehaves, or a member that moved does not come up"),
                 ran,
                 etcd="old",
-                also=_ETCD,
+                first=_ETCD,
                 never=[_DOWN],
-                note=_member_first(),
+                note=_etcd_first() + " " + tr("The member that is ill goes first."),
             )
         )
+        lines += _one_ill(ways, ran, "old", never=[_DOWN])
     ran = [*ways.before, *steps]
     if crosses or (etcd is not None and etcd.verdict == "one-way"):
         when = (
-            tr("{point} ran, or no member of etcd is left on {older}", point=ways.id(point.key), older=older)
+            tr(
+                "{point} ran, or a member of etcd shows storageVersion {newer}.0",
+                point=ways.id(point.key),
+                newer=_newer(ways),
+            )
             if point is not None
             else tr("{step} has started", step=first)
         )
@@ -252,9 +265,17 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
         if down is not None:
             lines.append(
                 ways.line(
-                    tr("the same, and etcd itself is the fault"), ran, etcd="new", also=_DOWN, never=[_ETCD]
+                    tr("the same, every member of etcd is healthy, and etcd misbehaves all the same"),
+                    ran,
+                    etcd="new",
+                    first=_DOWN,
+                    never=[_ETCD],
+                    note=_etcd_first()
+                    + " "
+                    + tr("Look after it: where the fault is gone, the rest may stay as it is."),
                 )
             )
+        lines += _one_ill(ways, ran, "new", never=[_ETCD])
         return lines
     control_back = ways.backs[_CONTROL]
     note = _skip()
@@ -266,9 +287,33 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
     lines.append(ways.line(tr("{step} has started", step=first), ran, note=note, never=[_RESTORE]))
     if etcd is not None and any(c.runs == "write" for c in etcd.commands):
         lines.append(
-            ways.line(tr("the same, and etcd itself is the fault"), ran, also=_ETCD, never=[_RESTORE])
+            ways.line(
+                tr("the same, and etcd itself is the fault"),
+                ran,
+                first=_ETCD,
+                never=[_RESTORE],
+                note=_etcd_first(),
+            )
         )
-    return lines
+    return [*lines, *_one_ill(ways, ran, "", never=[_RESTORE])]
+
+
+def _one_ill(
+    ways: _Ways, ran: Sequence[StepDraft], etcd: Literal["", "old", "new"], *, never: Sequence[str]
+) -> list[RollbackFork]:
+    """One member is ill and the others have the quorum: it is made again with no data, whatever else goes back."""
+    if _MEMBER not in ways.backs:
+        return []
+    return [
+        ways.line(
+            tr("the same, and one member of etcd stays ill, while the others answer"),
+            ran,
+            etcd=etcd,
+            first=_MEMBER,
+            never=never,
+            note=tr("The member first; the rest only if the cluster shall go back too."),
+        )
+    ]
 
 
 def _several(ways: _Ways, hops: Sequence[str]) -> list[RollbackFork]:
@@ -309,16 +354,29 @@ def _one_hop_of_several(ways: _Ways, inside: Sequence[StepDraft]) -> list[Rollba
     etcd = ways.backs.get(_ETCD)
     if etcd is not None and any(c.runs == "write" for c in etcd.commands):
         lines.append(
-            ways.line(tr("the same, and etcd itself is the fault"), ran, etcd=old, also=_ETCD, never=[_DOWN])
+            ways.line(
+                tr("the same, and etcd itself is the fault"),
+                ran,
+                etcd=old,
+                first=_ETCD,
+                never=[_DOWN],
+                note=_etcd_first(),
+            )
         )
-    return lines
+    return [*lines, *_one_ill(ways, ran, old, never=[_DOWN])]
 
 
 def _data_lost(ways: _Ways) -> RollbackFork:
-    """Nothing but the snapshot helps; it brings back the control plane, its configuration and add-ons with it."""
+    """Nothing but the snapshot helps; it brings back the control plane, its configuration and add-ons with it.
+
+    What the preparations changed before the snapshot is in it, and goes back after it; so does what a drain of the way
+    back deletes.
+    """
     every = "etcd-restore-stop" in ways.scene.distribution.rollback
-    nodes = [key for key in ("back:kubelet", "back:packages") if key in ways.backs and every]
-    others = [key for key in ways.backs if key not in (_RESTORE, *nodes)]
+    prepared = set(ways.needed(_until_the_snapshot(ways.before)))
+    nodes = [key for key in ("back:kubelet", "back:packages") if key in ways.backs]
+    wanted = {*nodes, *_LAST, *(key for key in prepared if key != "back:served")}
+    after = [key for key in ways.backs if key in wanted and not ways.cannot(ways.backs[key])] if every else []
     note = (
         tr("It takes the control plane back too.")
         + (
@@ -334,20 +392,62 @@ def _data_lost(ways: _Ways) -> RollbackFork:
         else tr("Read its text first.")
     )
     return ways.line(
-        tr("the data of etcd are lost or wrong"),
+        _lost_when(ways),
         ways.every,
-        do=[_RESTORE, *nodes],
-        never=[key for key in others if key in (_ETCD, _DOWN, _CONTROL)],
+        do=[_RESTORE, *after],
+        never=[key for key in ways.backs if key in (_ETCD, _DOWN, _MEMBER, _CONTROL)],
         note=note,
+        fault=True,
     )
+
+
+def _until_the_snapshot(before: Sequence[StepDraft]) -> list[StepDraft]:
+    """The preparations that the snapshot of etcd holds: those that come before it."""
+    at = next(
+        (at for at, step in enumerate(before) if {"etcd-snapshot", "etcd-external"} & {step.key, *step.also}),
+        0,
+    )
+    return list(before[:at])
+
+
+def _lost_when(ways: _Ways) -> str:
+    members = len(ways.scene.members)
+    if members > 1:
+        return tr(
+            "fewer than {quorum} of the {n} members of etcd answer and cannot be started again, or the data of etcd are wrong",
+            quorum=members // 2 + 1,
+            n=members,
+        )
+    if members == 1:
+        return tr("the only member of etcd does not come up again, or the data of etcd are wrong")
+    return tr("the data of etcd are lost or wrong")
 
 
 def _skip() -> str:
     return tr("Leave out what is needed only once a step ran that did not run, and nodes that did not move.")
 
 
-def _member_first() -> str:
+def _etcd_first() -> str:
     return tr("etcd first: an API server answers only where its own member does.")
+
+
+def looks_say(scene: Scene, forks: Sequence[RollbackFork]) -> str:
+    """What the look at etcd means for the choice of a line; empty where no line depends on it.
+
+    Args:
+        scene: The cluster as the plan sees it.
+        forks: The lines.
+    """
+    target = next((minor_of(hop.etcd) or "" for hop in reversed(scene.hops) if hop.etcd), "")
+    behind = [m.version for m in scene.members if minor_of(m.version) != target]
+    older = minor_of(behind[-1]) if behind else ""
+    if not older or not target or not any(fork.etcd == "new" for fork in forks):
+        return ""
+    return tr(
+        "One line a member of etcd, on any node whose member answers. storageVersion {older}.0: the older etcd still takes the data. storageVersion {newer}.0: it does not any more. unknown: that member does not answer; the others decide.",
+        older=older,
+        newer=target,
+    )
 
 
 def _range(ways: _Ways, steps: Sequence[StepDraft]) -> str:

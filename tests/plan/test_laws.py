@@ -47,7 +47,7 @@ def test_ids_are_unique_numbered_in_order_and_every_reference_exists(made: Ticke
     findings = {f.id for f in made.findings}
     for step in made.steps:
         assert set(step.checks) <= checks
-        assert set(step.rollback) <= backs
+        assert {*step.rollback, *step.used_by} <= backs
         assert set(step.findings) <= findings
     for check in made.checks:
         assert check.steps
@@ -72,7 +72,9 @@ def test_every_step_says_what_proves_it_and_what_writes_has_a_way_back(made: Tic
         assert step.go_on, step.id
         assert step.stop, step.id
         if any(command.runs == "write" for command in step.commands):
-            assert step.rollback, (step.id, step.title)
+            assert step.rollback or step.used_by, (step.id, step.title)
+        # What only saves or prepares undoes nothing, and a step back does not undo it.
+        assert not set(step.rollback) & set(step.used_by), (step.id, step.title)
 
 
 def test_a_check_can_pass_where_it_stands(made: Ticket) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +21,7 @@ from changegen.plan.verdicts import (
     rules_api,
     rules_verdict,
 )
+from changegen.shell import until
 from tests.plan.build import dra_profile, plan, recorded, ticket, to
 from tests.plan.test_laws import ALL, of_fixture
 from tests.plan.test_shapes import older, with_workers
@@ -316,7 +319,7 @@ def downgrades(back: RollbackStep) -> bool:
 def copies_etcd(back: RollbackStep) -> bool:
     """Puts an older member's manifest back on data that may be newer, with no downgrade before."""
     return (
-        any(re.search(r"cp .*etcd\.yaml", command.text) for command in back.commands)
+        any(re.search(r"cp .*before.*etcd\.yaml", command.text) for command in back.commands)
         and not downgrades(back)
         and not any("snapshot restore" in command.text for command in back.commands)
     )
@@ -398,7 +401,7 @@ def test_every_change_has_a_line_for_each_place_where_it_can_stop(made: Ticket) 
 def forks(made: Ticket) -> list[tuple[str, str, list[str], list[str]]]:
     keys = {
         "kubelet": "kubelets", "addons": "kube-proxy", "control": "kube-apiserver", "config": "ConfigMap",
-        "etcd": "etcd, member", "down": "etcd, after", "rules": "DeviceTaintRules", "packages": "kubeadm on",
+        "etcd": "etcd, member", "down": "etcd, after", "again": "etcd, one", "served": "resource.k8s.io/v1beta2", "rules": "DeviceTaintRules", "packages": "kubeadm on",
         "budgets": "PodDisruption", "bare": "Pods without", "restore": "whole data", "extended": "Pods that get",
     }  # fmt: skip
 
@@ -412,29 +415,85 @@ def forks(made: Ticket) -> list[tuple[str, str, list[str], list[str]]]:
 
 def test_the_forks_of_three_members() -> None:
     rows = forks(ticket())
+    early = ["control", "config", "rules", "extended", "packages", "budgets"]
+    late = ["kubelet", "addons", "control", "config", "rules", "extended", "packages", "bare", "budgets"]
+    apart = ["etcd", "down", "again", "restore"]
     assert [(etcd, do, never) for etcd, _, do, never in rows] == [
-        ("old", ["config", "packages", "budgets"], ["etcd", "down", "restore"]),
-        ("old", ["control", "config", "rules", "extended", "packages", "budgets"], ["down"]),
-        ("old", ["etcd", "control", "config", "rules", "extended", "packages", "budgets"], ["down"]),
-        ("new", ["kubelet", "addons", "control", "config", "rules", "extended", "packages", "bare", "budgets"], ["etcd"]),
-        ("new", ["kubelet", "addons", "control", "config", "down", "rules", "extended", "packages", "bare", "budgets"], ["etcd"]),
-        ("", ["restore", "kubelet", "packages"], ["control", "etcd", "down"]),
+        ("old", ["config", "packages", "budgets"], apart),
+        ("old", ["config", "packages", "served", "budgets"], apart),
+        ("old", early, ["down"]),
+        ("old", ["etcd", *early], ["down"]),
+        ("old", ["again", *early], ["down"]),
+        ("new", late, ["etcd"]),
+        ("new", ["down", *late], ["etcd"]),
+        ("new", ["again", *late], ["etcd"]),
+        ("", ["restore", "kubelet", "config", "packages", "bare", "budgets"], ["control", "etcd", "down", "again"]),
     ]  # fmt: skip
-    early, late = rows[1][1], rows[3][1]
-    assert "I-3 moves the last one" in early
-    assert "no member of etcd is left on 3.6" in late
+    words = [when for _, when, *_ in rows]
+    assert "called off for good" in words[1]
+    assert "show storageVersion 3.6.0 (I-3 moves the last one)" in words[2]
+    assert "a member that moved does not come up" in words[3]
+    assert "I-3 ran, or a member of etcd shows storageVersion 3.7.0" in words[5]
+    assert "every member of etcd is healthy" in words[6]
+    for line in (words[4], words[7]):
+        assert "one member of etcd stays ill, while the others answer" in line
+    assert "fewer than 2 of the 3 members of etcd answer" in words[8]
+
+
+def test_a_line_for_a_fault_of_etcd_is_not_the_ordinary_way_back() -> None:
+    made = ticket()
+    of_etcd = {name for name, back in by_id(made).items() if back.what.startswith(("etcd", "The whole data"))}
+    for fork in made.rollback_forks:
+        assert fork.fault == bool(of_etcd & set(fork.do)), fork.when
+
+
+def test_etcd_is_looked_at_before_a_line_is_chosen() -> None:
+    made = ticket()
+    (look,) = made.rollback_looks
+    assert look.runs == "read"
+    for n in (1, 2, 3):
+        assert f"https://10.0.0.1{n}:2379" in look.text
+    assert "storageVersion 3.6.0" in made.rollback_looks_say
+    assert "unknown: that member does not answer" in made.rollback_looks_say
+    same = plan(recorded("before"), to("1.36.4"))
+    assert (same.rollback_looks, same.rollback_looks_say) == ((), "")
+
+
+def test_the_look_says_unknown_for_a_member_that_is_dead(tmp_path: Path) -> None:
+    (look,) = ticket().rollback_looks
+    # As etcdctl of 3.6.8 and 3.7.0 prints it; a dead member gets words on stderr, and an exit code.
+    (tmp_path / "sudo").write_text('exec "$@"\n')
+    (tmp_path / "etcdctl").write_text(
+        'case "$*" in *10.0.0.12*) echo failed >&2; exit 1 ;; esac\n'
+        """echo '[{"Endpoint":"e","Status":{"header":{},"version":"3.7.0","storageVersion":"3.6.0","leader":1}}]'\n"""
+    )
+    for tool in ("sudo", "etcdctl"):
+        (tmp_path / tool).write_text("#!/bin/sh\n" + (tmp_path / tool).read_text())
+        (tmp_path / tool).chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", look.text],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    known = '"version":"3.7.0" "storageVersion":"3.6.0"'
+    assert [line.split(" ", 1)[1].strip() for line in done.stdout.splitlines()] == [known, "unknown", known]
 
 
 def test_with_one_member_there_is_no_time_between() -> None:
     rows = forks(plan(one_control_plane(recorded("before")), dra_profile()))
-    assert [etcd for etcd, *_ in rows] == ["old", "new", "new", ""]
-    assert "etcd" in rows[1][3]
+    assert [etcd for etcd, *_ in rows] == ["old", "old", "new", "new", ""]
+    assert "etcd" in rows[2][3]
+    assert not any("again" in [*do, *never] for _, _, do, never in rows)
+    assert "the only member of etcd" in rows[4][1]
 
 
 def test_without_a_change_of_etcds_minor_its_members_go_back_alone() -> None:
     rows = forks(plan(recorded("before"), to("1.36.4")))
     assert not any("down" in [*do, *never] for _, _, do, never in rows)
-    assert "etcd" in rows[2][2]
+    assert [do[0] for _, when, do, _ in rows if "etcd itself" in when] == ["etcd"]
+    assert [do[0] for _, when, do, _ in rows if "one member of etcd" in when] == ["again"]
 
 
 def test_minutes_are_those_of_one_line_and_not_of_all() -> None:
@@ -448,8 +507,9 @@ def test_minutes_are_those_of_one_line_and_not_of_all() -> None:
 def test_a_member_goes_back_only_behind_a_guard_that_prints_something() -> None:
     etcd = next(b for b in ticket().rollback if b.what.startswith("etcd, member"))
     down = next(b for b in ticket().rollback if b.what.startswith("etcd, after"))
-    assert "at least one member on 3.6" in etcd.guard
+    assert "storageVersion 3.6.0 on the members that answer" in etcd.guard
     assert down.id in etcd.guard
+    assert "storageVersion 3.7.0 for every member, and none is unknown" in down.guard
     assert etcd.commands[0].runs == "read"
     assert "endpoint status" in etcd.commands[0].text
     wait = next(c.text for c in down.commands if "storageVersion" in c.text)
@@ -513,3 +573,187 @@ def test_a_provider_keeps_the_control_plane_and_takes_nodes_back_as_it_can() -> 
         assert (control.verdict, control.commands, control.minutes) == ("one-way", (), None)
         started = next(s.id for s in made.steps if s.phase == "control-plane")
         assert fork_of(made, f"{started} has started").stays == (control.id,)
+
+
+# ------------------------------------------------------------------------------------- done twice, or without a choice
+
+
+def shell_texts(made: Ticket) -> list[str]:
+    return [command.text for part in (*made.steps, *made.rollback) for command in part.commands]
+
+
+def test_no_wait_is_without_an_end(made: Ticket) -> None:
+    for text in shell_texts(made):
+        assert not re.search(r"\b(until|while) ", text), text
+        if "kubectl" in text and "for N in" in text:
+            assert "--request-timeout=" in text, text
+
+
+def test_a_wait_fails_when_it_ends(tmp_path: Path) -> None:
+    counted = f"echo x >> {tmp_path}/tries; false"
+    text = until(f"{{ {counted}; }}", 10).replace("sleep 5", "sleep 0")
+    done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "not within" in done.stderr
+    assert len((tmp_path / "tries").read_text().split()) == 3
+    assert subprocess.run(["sh", "-c", until("true", 10)], check=False).returncode == 0
+
+
+def test_a_node_that_nobody_chose_stops_a_step_back(made: Ticket) -> None:
+    for back in made.rollback:
+        texts = [command.text for command in back.commands]
+        assert not any(re.search(r"\$NODE\b|\$\{NODE\}", text) for text in texts), back.id
+        chosen = [at for at, text in enumerate(texts) if "${NODE:?}" in text]
+        if chosen:
+            first = re.fullmatch(r"NODE=(\S+)", texts[0])
+            assert first, back.id
+            assert first[1] == back.nodes[0]
+            assert all(node in back.why or len(back.nodes) > 12 for node in back.nodes), back.id
+
+
+def test_a_backup_that_is_done_again_keeps_its_first_copy(tmp_path: Path) -> None:
+    backup = next(s for s in ticket().steps if s.title.startswith("Back up the control plane"))
+    (tmp_path / "etc/kubernetes/manifests").mkdir(parents=True)
+    (tmp_path / "etc/kubernetes/pki").mkdir()
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    for name, text in (("sudo", 'exec "$@"'), ("kubectl", f"cat {tmp_path}/answer")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def done(word: str) -> dict[str, str]:
+        for file in ("etc/kubernetes/manifests/etcd.yaml", "etc/kubernetes/pki/ca.crt", "etc/kubernetes/admin.conf",
+                     "var/lib/kubelet/config.yaml", "var/lib/kubelet/kubeadm-flags.env", "answer"):  # fmt: skip
+            (tmp_path / file).write_text(word)
+        for command in backup.commands:
+            text = re.sub(r"(?<![\w/])/(etc|var)/", rf"{tmp_path}/\1/", command.text)
+            subprocess.run(
+                ["bash", "-c", text],
+                cwd=tmp_path,
+                check=True,
+                env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"},
+            )
+        saved = [*(tmp_path / "var/backups").rglob("*"), *tmp_path.glob("*.yaml")]
+        return {str(p.relative_to(tmp_path)): p.read_text() for p in saved if p.is_file()}
+
+    first = done("before")
+    assert {name.rpartition("/")[2] for name in first} >= {
+        "etcd.yaml", "ca.crt", "admin.conf", "config.yaml", "kubeadm-flags.env", "kubeadm-config-before-1.37.2.yaml",
+        "devicetaintrule-maint-gpu-3.yaml", "workloads-kube-system-before-1.37.2.yaml",
+    }  # fmt: skip
+    assert set(first.values()) == {"before"}
+    assert done("after") == first
+
+
+def test_the_files_that_a_way_back_copies_are_those_that_were_saved() -> None:
+    made = ticket()
+    saved = "\n".join(c.text for s in made.steps for c in s.commands)
+    copied = {
+        path
+        for back in made.rollback
+        for c in back.commands
+        for path in re.findall(r"/var/backups/kubernetes/((?:kubelet|manifests)-before-[\w.-]+)/", c.text)
+    }
+    assert {name.partition("-")[0] for name in copied} == {"kubelet", "manifests"}
+    for name in copied:
+        assert f"/var/backups/kubernetes/{name}\n" in saved + "\n", name
+
+
+def test_a_kubeadm_that_still_runs_is_ended_before_manifests_are_put_back(made: Ticket) -> None:
+    for back in made.rollback:
+        texts = [command.text for command in back.commands]
+        puts = next(
+            (at for at, text in enumerate(texts) if re.search(r"cp .*/manifests-before-", text)), None
+        )
+        if puts is None or any("downgrade enable" in text for text in texts):
+            continue
+        ends = [at for at, text in enumerate(texts) if "pkill -f 'kubeadm [u]pgrade'" in text]
+        assert ends, back.what
+        assert ends[0] < puts, back.what
+
+
+def test_an_ill_member_is_made_again_with_the_names_of_this_cluster() -> None:
+    made = ticket()
+    back = next(b for b in made.rollback if b.what.startswith("etcd, one member"))
+    text = "\n".join(c.text for c in back.commands)
+    for n in (1, 2, 3):
+        assert f"cp-{n}) PEER=https://10.0.0.1{n}:2380 ;;" in text
+    order = ["endpoint health", "pkill", "etcd-ill.yaml", "crictl ps", "mv -T", "member remove", "member add",
+             "--initial-cluster-state=existing", "cp .*etcd-again.yaml .*etcd.yaml", "member list"]  # fmt: skip
+    at = -1
+    for word in order:
+        at = next(n for n, c in enumerate(back.commands) if n >= max(at, 0) and re.search(word, c.text))
+    healthy = {c.where for c in back.commands if "member add" in c.text}
+    assert healthy == {"a node whose member is healthy"}
+    assert "3 members, 2 needed" in back.guard
+    # Two members have no quorum with one of them ill.
+    two = plan(without_node(recorded("before"), "cp-3"), dra_profile())
+    assert not [b for b in two.rollback if b.what.startswith("etcd, one member")]
+    assert "fewer than 2 of the 2 members" in two.rollback_forks[-1].when
+
+
+def test_the_manifest_of_a_member_made_again_names_the_whole_cluster() -> None:
+    back = next(b for b in ticket().rollback if b.what.startswith("etcd, one member"))
+    script = next(c.text for c in back.commands if "--initial-cluster-state" in c.text and "sed" in c.text)
+    expressions = re.findall(r"-e '([^']*)'", script)
+    # As kubeadm upgrade writes it, and as kubeadm join did.
+    for old in (
+        "    - --initial-cluster=cp-2=https://10.0.0.12:2380\n",
+        "    - --initial-cluster=cp-1=https://10.0.0.11:2380\n    - --initial-cluster-state=existing\n",
+    ):
+        given = f"    - --initial-advertise-peer-urls=https://10.0.0.12:2380\n{old}    - --key-file=x\n"
+        done = subprocess.run(
+            ["sed", *(part for text in expressions for part in ("-e", text))],
+            input=given, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[1:3] == [
+            "    - --initial-cluster=cp-1=https://10.0.0.11:2380,cp-2=https://10.0.0.12:2380,cp-3=https://10.0.0.13:2380",
+            "    - --initial-cluster-state=existing",
+        ]
+        assert len(done.stdout.splitlines()) == 4
+
+
+def without_node(snapshot: Snapshot, node: str) -> Snapshot:
+    return replace(
+        snapshot,
+        components=tuple(c for c in snapshot.components if c.node != node),
+        nodes=tuple(n for n in snapshot.nodes if n.name != node),
+    )
+
+
+def test_the_owner_of_an_external_etcd_restores_it() -> None:
+    before = recorded("before")
+    maps = tuple(replace(m, etcd="external") if m.kind == "kubeadm" else m for m in before.config_maps)
+    outside = tuple(c for c in before.components if c.component != "etcd")
+    made = plan(replace(before, config_maps=maps, components=outside), dra_profile())
+    back = next(b for b in made.rollback if b.what.startswith("The whole data store"))
+    texts = "\n".join(c.text for c in back.commands)
+    assert "etcdutl" not in texts
+    assert "etcdctl" not in texts
+    assert "crictl ps" in texts
+    assert "kube-apiserver.yaml" in texts
+    asked = next(s for s in made.steps if "external etcd" in s.title)
+    assert asked.id in back.guard
+    assert back.id in asked.used_by
+    assert not [f for f in made.rollback_forks if f.etcd]
+    assert not made.rollback_looks
+
+
+def test_preparations_are_used_and_not_undone() -> None:
+    made = ticket()
+    for words in ("Put etcdctl", "Back up the control plane", "Last of all, take an etcd snapshot"):
+        step = next(s for s in made.steps if s.title.startswith(words))
+        assert step.used_by, step.title
+        assert not step.rollback, step.title
+
+
+def test_what_a_preparation_turned_on_is_taken_back_in_one_line_only() -> None:
+    made = ticket()
+    served = next(b for b in made.rollback if b.what.startswith("resource.k8s.io/v1beta2"))
+    (line,) = [fork for fork in made.rollback_forks if served.id in fork.do]
+    assert not [name for name in line.ran if not name.startswith("P-")]
+    texts = [c.text for c in served.commands]
+    gate = max(at for at, text in enumerate(texts) if "feature-gates" in text)
+    api = min(at for at, text in enumerate(texts) if "--runtime-config" in text)
+    assert gate < api
+    assert "called off" in served.guard

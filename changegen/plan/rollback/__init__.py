@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.rollback.control import addons, config, control_plane
 from changegen.plan.rollback.devices import drivers, migrations, taints
-from changegen.plan.rollback.etcd import etcd, restore
+from changegen.plan.rollback.etcd import etcd, looks, member_again, restore
 from changegen.plan.rollback.nodes import kubelets, packages
 from changegen.plan.rollback.objects import extended, new_stored, owners, rules, stored
 from changegen.plan.scene import Scene
 from changegen.plan.steps.drift import served_back
 
-__all__ = ["make_rollback"]
+__all__ = ["looks", "make_rollback"]
 
 
 def make_rollback(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
@@ -37,6 +37,7 @@ def make_rollback(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
         backs += control_plane(scene, hops, steps)
         backs += config(scene, hop, steps)
         backs += etcd(scene, hops, steps)
+        backs += member_again(scene, hops[0])
         backs += rules(scene, hop, steps)
         backs += extended(scene, hop, steps)
         backs += packages(scene, hops[0], steps)

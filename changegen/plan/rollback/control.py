@@ -200,6 +200,11 @@ def control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDra
             if one_way
             else scene.profile.minutes.control_plane_node * max(1, len(scene.control_nodes)),
             nodes=tuple(node for node in back if node) if per_node else scene.control_nodes,
+            guard=tr(
+                "No kubeadm upgrade may still run on the node, since it would put its own manifests in place again: the first command of a node shows one, the second ends it."
+            )
+            if any("pgrep" in item.text for item in commands)
+            else "",
             go_on=""
             if one_way
             else tr(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
+
+import msgspec
 
 from changegen.i18n import tr
 from changegen.model.ticket import Command
@@ -18,9 +22,10 @@ from changegen.plan.steps.common import (
 from changegen.plan.verdicts import (
     etcd_verdict,
 )
+from changegen.shell import quoted
 from changegen.versions import minor_of
 
-__all__ = ["etcd", "restore"]
+__all__ = ["etcd", "looks", "member_again", "restore"]
 
 
 def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> list[BackDraft]:
@@ -61,12 +66,10 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
     first = scene.members[0].node
     templates = dist.rollback.get("etcd", ())
     mixed = judged.verdict == "reversible-until"
-    guard = scene.commands(
-        dist.rollback.get("etcd-guard", ()), hops[0], first, _etcd_fields(scene, older, scene.members[0])
-    )
+    guard = looks(scene)
     commands = [
         *(guard if mixed and templates else ()),
-        *_members_back(scene, hops[0], back, older),
+        *_members_back(scene, hops[0], back, older, ends_kubeadm=True),
     ]
     touched = {member.node for member in scene.members}
     control = [step.key for step in steps if step.phase == "control-plane" and touched & set(step.nodes)]
@@ -88,25 +91,29 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
             else "",
             minutes=5 * len(back) if judged.verdict != "one-way" else None,
             nodes=tuple(member.node for member in back),
-            guard=_etcd_guard(older, minor, downgrade=has_downgrade) if mixed else "",
+            guard=_etcd_guard(older, minor, looked=bool(guard), downgrade=has_downgrade) if mixed else "",
             go_on=tr("The member is healthy on {version}; only then the next.", version=version)
             if commands and judged.verdict != "one-way"
             else "",
-            stop=tr("It exits, or is not healthy after five minutes: put the newer manifest back there.")
+            stop=tr(
+                "It exits, or is not healthy after five minutes: put the newer manifest back there, {file}.",
+                file=f"{scene.backup}/etcd-{scene.fields(hops[0])['release']}.yaml",
+            )
             if commands and judged.verdict != "one-way"
             else "",
             needs=control if moves else [],
         )
     ]
     if has_downgrade:
-        down = list(
-            scene.commands(
+        down = [
+            *guard,
+            *scene.commands(
                 dist.rollback["etcd-downgrade"],
                 hops[0],
                 first,
                 _etcd_fields(scene, older, scene.members[0]),
-            )
-        )
+            ),
+        ]
         down += _members_back(scene, hops[0], tuple(reversed(scene.members)), older, version)
         drafts.append(
             BackDraft(
@@ -124,14 +131,7 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
                 ),
                 minutes=30,
                 nodes=tuple(member.node for member in reversed(scene.members)),
-                guard=tr(
-                    "Only when `endpoint status` shows every member on {minor}, and every member is healthy. A member on {older}: stop, {other} is the way.",
-                    minor=minor,
-                    older=older,
-                    other="{{back:etcd}}",
-                )
-                if mixed
-                else tr("Only when every member is healthy."),
+                guard=_downgrade_guard(older, minor, looked=bool(guard), mixed=mixed),
                 go_on=tr(
                     "Every member reports storage version {older}.0 before the first manifest is copied; then each member is healthy on {version} before the next.",
                     older=older,
@@ -148,19 +148,53 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
     return drafts
 
 
-def _etcd_guard(older: str, minor: str, *, downgrade: bool) -> str:
-    if downgrade:
-        return tr(
-            "Only while `endpoint status` shows at least one member on {older}: the first command prints each of them. If it prints nothing, stop: a member of {older} would exit on the data of {minor}, and the quorum with it. {other} is the way then.",
+def _etcd_guard(older: str, minor: str, *, looked: bool, downgrade: bool) -> str:
+    text = (
+        tr(
+            "Only while the first command shows storageVersion {older}.0 on the members that answer. {minor}.0 on one of them: stop, a member of {older} would exit on these data, and the quorum with it. unknown: that member does not answer, and the others decide; where none does, {restore} is the way.",
             older=older,
             minor=minor,
-            other="{{back:etcd-downgrade}}",
+            restore="{{back:restore}}",
         )
-    return tr(
-        "Only while `endpoint status` shows at least one member on {older}: a member of {older} would exit on the data of {minor}, and the quorum with it.",
-        older=older,
+        if looked
+        else tr(
+            "Only while the storageVersion in `endpoint status` is {older}.0 on the members that answer: later a member of {older} would exit on the data of {minor}, and the quorum with it.",
+            older=older,
+            minor=minor,
+        )
+    )
+    if downgrade:
+        text += " " + tr(
+            "With storageVersion {minor}.0, {other} is the way.", minor=minor, other="{{back:etcd-downgrade}}"
+        )
+    return text
+
+
+def _downgrade_guard(older: str, minor: str, *, looked: bool, mixed: bool) -> str:
+    if not looked:
+        return tr("Only when every member is healthy.")
+    text = tr(
+        "Only when the first command shows storageVersion {minor}.0 for every member, and none is unknown: a downgrade with a member away does not end.",
         minor=minor,
     )
+    if mixed:
+        text += " " + tr(
+            "With storageVersion {older}.0, {other} is the way.", older=older, other="{{back:etcd}}"
+        )
+    return text
+
+
+def looks(scene: Scene) -> list[Command]:
+    """What each member says of its version and of its data's, a line a member; one that does not answer is unknown.
+
+    The storage version follows the version of the cluster, which rises when the last member runs the new minor, and
+    decides whether an older member takes the data. (etcd server, version/monitor.go; run on 3.6.8 and 3.7.0, with a member
+    dead too.)
+    """
+    if not scene.members:
+        return []
+    member = scene.members[0]
+    return list(scene.commands(scene.distribution.rollback.get("etcd-guard", ()), scene.hops[0], member.node))
 
 
 def _etcd_fields(scene: Scene, older: str, member: Member, version: str = "") -> dict[str, str]:
@@ -173,9 +207,16 @@ def _etcd_fields(scene: Scene, older: str, member: Member, version: str = "") ->
 
 
 def _members_back(
-    scene: Scene, hop: HopPlan, members: Sequence[Member], older: str, version: str = ""
+    scene: Scene,
+    hop: HopPlan,
+    members: Sequence[Member],
+    older: str,
+    version: str = "",
+    *,
+    ends_kubeadm: bool = False,
 ) -> list[Command]:
-    templates = scene.distribution.rollback.get("etcd", ())
+    parts = scene.distribution.rollback
+    templates = (*(parts.get("no-upgrade", ()) if ends_kubeadm else ()), *parts.get("etcd", ()))
     return gathered(
         [
             (
@@ -185,6 +226,78 @@ def _members_back(
             for member in members
         ]
     )
+
+
+def member_again(scene: Scene, hop: HopPlan) -> list[BackDraft]:
+    """One member that is ill, made again with no data: from three members on the others still have the quorum.
+
+    kubeadm's upgrade writes a manifest that names this member alone and no --initial-cluster-state
+    (cmd/kubeadm/app/phases/etcd/local.go, CreateLocalEtcdStaticPodManifestFile): with its data gone, such a member begins
+    a cluster of its own. (Run on 3.7.0.)
+    """
+    parts = scene.distribution.rollback
+    peers = {member.node: scene.fields(hop, member.node) for member in scene.members}
+    known = all(
+        not fields[name].startswith('"$')
+        for fields in peers.values()
+        for name in ("etcd_peer", "etcd_cluster")
+    )
+    if len(scene.members) < 3 or not known or not parts.get("etcd-member-again"):
+        return []
+    first = scene.members[0].node
+    cluster = re.sub(r"([\\&|])", r"\\\1", ",".join(shlex.split(peers[first]["etcd_cluster"])))
+    flags = f"--initial-cluster={cluster}\\n    - --initial-cluster-state=existing"
+    fields = {
+        "etcd_cases": " ".join(f"{own['etcd_name']}) PEER={own['etcd_peer']} ;;" for own in peers.values()),
+        "etcd_existing": quoted(f"s|^    - --initial-cluster=.*$|    - {flags}|"),
+    }
+    healthy, ill = tr("a node whose member is healthy"), tr("the node of the ill member")
+    commands = [
+        msgspec.structs.replace(item, where=where)
+        for where, part in (
+            (healthy, "etcd-member-health"),
+            (ill, "no-upgrade"),
+            (ill, "etcd-member-stop"),
+            (healthy, "etcd-member-again"),
+            (ill, "etcd-member-start"),
+        )
+        for item in scene.commands(parts.get(part, ()), hop, first, fields)
+    ]
+    names = ", ".join(shlex.split(own["etcd_name"])[0] for own in peers.values())
+    return [
+        BackDraft(
+            key="back:etcd-member",
+            what=tr("etcd, one member that is ill, made again with no data"),
+            to=tr("a member with the data of the others"),
+            commands=commands,
+            verdict="reversible",
+            why=tr(
+                "It is taken out of the cluster and added again, and gets its data from the others; its own stay beside, as member-DATE in {folder}. Set ILL to its name before the third block, on the healthy node: {names}.",
+                folder=shlex.split(peers[first]["etcd_data"])[0],
+                names=names,
+            )
+            + " "
+            + tr(
+                "Its manifest is written anew: the one of kubeadm upgrade names this member alone, and with no data it would begin a cluster of its own, empty, which the API server of the node would show."
+            ),
+            lost=tr("Nothing, while the others are healthy."),
+            minutes=15,
+            nodes=tuple(member.node for member in scene.members),
+            guard=tr(
+                "Only when one member is ill, and the first command shows all others healthy ({n} members, {quorum} needed): never a second one meanwhile. A member that was only stopped comes back by itself.",
+                n=len(scene.members),
+                quorum=len(scene.members) // 2 + 1,
+            ),
+            go_on=tr(
+                "--initial-cluster names all {n} members, and its state is existing, before the manifest is put in place. Then every member is healthy, and each of the {n} is started in the list.",
+                n=len(scene.members),
+            ),
+            stop=tr(
+                "Another member is ill too, member add refuses, or it is not healthy after five minutes: read its log on the node (/var/log/pods). Only without a quorum {restore}.",
+                restore="{{back:restore}}",
+            ),
+        )
+    ]
 
 
 def _unseen_etcd(scene: Scene) -> list[BackDraft]:
@@ -219,26 +332,33 @@ def _unseen_etcd(scene: Scene) -> list[BackDraft]:
 
 def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> list[BackDraft]:
     """The whole data store, from the snapshot."""
-    dist = scene.distribution
-    parts = dist.rollback
+    parts = scene.distribution.rollback
     templates = parts.get("etcd-restore", ())
     if not templates or not scene.control_nodes:
         return []
-    nodes = [member.node for member in scene.members] or list(scene.control_nodes[:1])
     every = "etcd-restore-stop" in parts
+    external = scene.external_etcd and every
+    nodes = [member.node for member in scene.members] or list(scene.control_nodes[:1])
     nodes = nodes if "{node}" in templates[0].where else nodes[:1]
+    if external:
+        nodes = list(scene.control_nodes)
 
-    def on_each(part: str) -> list[Command]:
-        return gathered([(node, scene.commands(parts.get(part, ()), hops[0], node)) for node in nodes])
+    def on_each(*names: str) -> list[Command]:
+        made = [item for name in names for item in parts.get(name, ())]
+        return gathered([(node, scene.commands(made, hops[0], node)) for node in nodes])
 
-    commands = on_each("etcd-restore-check") + on_each("etcd-restore-stop") + on_each("etcd-restore")
-    commands += on_each("etcd-restore-start")
-    commands += scene.commands(parts.get("etcd-restore-health", ()), hops[0], nodes[0])
+    if external:
+        commands = on_each("no-upgrade", "etcd-restore-stop")
+    else:
+        commands = on_each("etcd-restore-check")
+        commands += on_each("no-upgrade", "etcd-restore-stop") + on_each("etcd-restore")
+        commands += on_each("etcd-restore-start")
+        commands += scene.commands(parts.get("etcd-restore-health", ()), hops[0], nodes[0])
     if parts.get("etcd-restore-servers"):
         commands += on_each("etcd-restore-servers")
         for node in nodes:
             commands += until_it_answers(scene, node, hops[0].today)
-    commands += on_each("etcd-restore-controllers")
+    commands += on_each("etcd-restore-files", "etcd-restore-controllers")
     kubelets = parts.get("etcd-restore-kubelets", ())
     if kubelets:
         all_nodes = [node.name for node in scene.snapshot.nodes] or nodes
@@ -263,19 +383,16 @@ def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -
             to=tr("its state at the time of the snapshot"),
             commands=commands,
             verdict="reversible",
-            why=tr(
-                "All members from the same file, with every API server stopped; the revision is raised so that watchers notice. The components of before come back with their data, and start anew, since what they remember is of another time."
-            )
-            + " "
-            + tr("Rehearse it.")
-            if every
-            else tr(
-                "On one node, with the data of the other members wiped: they join it again. Tried nowhere by this tool: rehearse it."
-            ),
+            why=_restore_why(every=every, external=external, members=len(nodes)),
             lost=lost,
             minutes=30,
             nodes=tuple(nodes),
             guard=tr(
+                "etcd is external: its owner is there, with the snapshot of {step}. They restore it when the last wait of the first block has ended on every node, and before the next block.",
+                step="{{etcd-external}}",
+            )
+            if external
+            else tr(
                 "{step} put the snapshot of {node} and its .sha256 file on {nodes} too. The first command must answer OK on each.",
                 step="{{etcd-snapshot}}",
                 node=nodes[0],
@@ -283,17 +400,54 @@ def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -
             )
             if every and len(nodes) > 1
             else "",
-            go_on=tr(
-                "No container of etcd or kube-apiserver runs before the data are moved; every member is healthy before an API server starts; each API server answers ready and {version} before controller-managers and schedulers start.",
-                version=hops[0].today,
+            go_on=_restore_go_on(hops[0].today, every=every, external=external),
+            stop=tr(
+                "A container still runs after two minutes, or the owner cannot restore: put the manifests of {folder} back.",
+                folder=f"{scene.backup}/stopped",
+            )
+            if external
+            else tr(
+                "The checksum does not fit, a container still runs after two minutes, or a member exits or is not healthy after five: the data of before the restore are beside the new ones (member-DATE)."
             )
             if every
             else tr(
-                "Every member is healthy, and the API server answers ready and {version}.",
-                version=hops[0].today,
-            ),
-            stop=tr(
                 "The checksum does not fit, or a member exits: the data of before the restore are beside the new ones."
             ),
         )
     ]
+
+
+def _restore_why(*, every: bool, external: bool, members: int) -> str:
+    if not every:
+        return tr(
+            "On one node, with the data of the other members wiped: they join it again. Tried nowhere by this tool: rehearse it."
+        )
+    again = tr(
+        "The components of before come back with their data, and start anew, since what they remember is of another time."
+    )
+    how = (
+        tr(
+            "Its owner restores the snapshot while every API server is stopped, with the revision raised, so that watchers notice."
+        )
+        if external
+        else tr(
+            "All members from the same file, with every API server stopped; the revision is raised so that watchers notice."
+        )
+        if members > 1
+        else tr("With the API server stopped; the revision is raised so that watchers notice.")
+    )
+    return f"{how} {again} " + tr("Rehearse it.")
+
+
+def _restore_go_on(today: str, *, every: bool, external: bool) -> str:
+    if not every:
+        return tr("Every member is healthy, and the API server answers ready and {version}.", version=today)
+    if external:
+        return tr(
+            "No API server runs while the owner restores; the owner says that every member is healthy; each API server answers ready and {version} before controller-managers and schedulers start.",
+            version=today,
+        )
+    return tr(
+        "No container of etcd or kube-apiserver runs before the data are moved; every member is healthy before an API server starts; each API server answers ready and {version} before controller-managers and schedulers start.",
+        version=today,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from changegen.assess.context import names as listed_names
@@ -246,7 +247,7 @@ def packages(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
         step
         for step in steps
         if step.nodes
-        and any(c.runs == "write" and "kubeadm" in c.text and "install" in c.text for c in step.commands)
+        and any(c.runs == "write" and re.search(r"\binstall -y .*\bkubeadm\b", c.text) for c in step.commands)
     ]
     nodes = tuple(dict.fromkeys(node for step in reversed(installing) for node in reversed(step.nodes)))
     needs = [step.key for step in installing]

@@ -116,9 +116,11 @@ def after(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
         steps.append(_settled(scene, hop))
     steps += _migrations(scene)
     steps += _taints(scene)
-    if hop is not None:
-        steps += _temporary(scene, findings)
-    steps.append(_close(scene))
+    # The decision first: what is taken back after it is what a way back would need.
+    last = _temporary(scene, findings) if hop is not None else []
+    steps += [_close(scene, last), *last]
+    if last:
+        _report(last[-1])
     return steps
 
 
@@ -407,19 +409,36 @@ def _taints(scene: Scene) -> list[StepDraft]:
     return steps
 
 
-def _close(scene: Scene) -> StepDraft:
+def _verify() -> Command:
+    return command("changegen verify ticket.json -o report.md", where=tr("any machine with changegen"))
+
+
+def _report(step: StepDraft) -> None:
+    """Have the last step close the change."""
+    step.commands = [*step.commands, _verify()]
+    step.go_on += " " + tr("Then every check passes, and nothing is planned and not done.")
+    step.notes = [*step.notes, tr("The last command makes the closing report anew.")]
+
+
+def _close(scene: Scene, later: Sequence[StepDraft]) -> StepDraft:
+    """The second reading and the decision; ``later`` are the steps that wait for it."""
     return StepDraft(
         key="close",
         phase="after",
-        title=tr("Fill the checklist from a second reading and close the change"),
+        title=tr("Fill the checklist from a second reading, and decide whether the change stays")
+        if later
+        else tr("Fill the checklist from a second reading and close the change"),
         why=tr(
             "Planned and done, planned and not done, done and not planned: the closing report says all three."
         ),
-        commands=[
-            command("changegen verify ticket.json -o report.md", where=tr("any machine with changegen")),
-        ],
+        commands=[_verify()],
         minutes=max(5, scene.profile.minutes.check * 10),
-        go_on=tr("Every check passes, and nothing is planned and not done."),
+        go_on=tr(
+            "Every check passes but those of {steps}, and it is decided that nobody will go back.",
+            steps=", ".join("{{" + step.key + "}}" for step in later),
+        )
+        if later
+        else tr("Every check passes, and nothing is planned and not done."),
         stop=tr("A check fails: decide whether to mend or to go back before the window ends."),
         checks=["check:mapped", "check:held", "check:waiting", "check:unhealthy", "check:pending"],
         notes=[

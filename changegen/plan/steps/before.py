@@ -151,7 +151,7 @@ def _etcd_health(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             go_on=go_on,
             stop=tr("A member does not answer, or an alarm (NOSPACE, CORRUPT) is raised."),
             notes=notes,
-            rollback=["back:restore"] if tools else [],
+            used_by=["back:etcd", "back:etcd-downgrade", "back:etcd-member", "back:restore"],
         )
     ]
 
@@ -205,7 +205,7 @@ def _etcd_snapshot(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=scene.profile.minutes.etcd_snapshot,
                 go_on=go_on,
                 stop=tr("The snapshot fails, its status cannot be read, or a copy differs."),
-                rollback=["back:restore", "back:control-plane"],
+                used_by=["back:restore", *(["back:control-plane"] if dist.downgrade == "restore" else [])],
                 notes=_snapshot_notes(scene),
             )
         )
@@ -221,7 +221,7 @@ def _etcd_snapshot(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=scene.profile.minutes.etcd_snapshot,
                 go_on=tr("A backup exists, has been read back, and is not on a node of the cluster."),
                 stop=tr("There is none."),
-                rollback=["back:restore", "back:control-plane"],
+                used_by=["back:restore", *(["back:control-plane"] if dist.downgrade == "restore" else [])],
             )
         )
     if scene.external_etcd:
@@ -234,6 +234,7 @@ def _etcd_snapshot(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 minutes=scene.profile.minutes.etcd_snapshot,
                 go_on=tr("Snapshot kept; the version is one that the target supports."),
                 stop=tr("The owner does not confirm."),
+                used_by=["back:restore"],
             )
         )
     return steps
@@ -337,7 +338,15 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 else tr("The files are not empty and are kept with the ticket."),
                 stop=tr("A copy is missing."),
                 notes=notes,
-                rollback=[] if kept else ["back:control-plane", "back:etcd"],
+                used_by=[]
+                if kept
+                else [
+                    "back:kubelet",
+                    "back:control-plane",
+                    "back:etcd",
+                    "back:etcd-downgrade",
+                    "back:restore",
+                ],
             )
         )
     served = _serves_dra(scene)
@@ -373,7 +382,7 @@ def _backups(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             minutes=2,
             go_on=tr("The files are not empty and are kept with the ticket."),
             stop=tr("A command fails."),
-            rollback=["back:config"],
+            used_by=["back:config"],
             notes=[
                 tr(
                     "kubectl writes files on the machine where it runs, nothing in the cluster, and none that is there already."
@@ -395,6 +404,7 @@ def _merge(step: StepDraft, other: StepDraft) -> None:
     if other.go_on not in step.go_on:
         step.go_on = f"{step.go_on} {other.go_on}"
     step.rollback = [*step.rollback, *other.rollback]
+    step.used_by = [*step.used_by, *other.used_by]
     step.notes = [*step.notes, *other.notes]
 
 

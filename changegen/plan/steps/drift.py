@@ -215,22 +215,23 @@ def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
             commands += edit(config, edits)
     if not _editable(scene, found.watchers):
         return commands
-    for item in found.watchers:
-        values = [value for source in item.gate_sources[:1] for value in source.flag_values]
-        for value in values:
-            left = without_gates(value, [GATE])
-            script = (
-                f"s/--feature-gates={_sed(value)}$/--feature-gates={_sed(left)}/"
-                if left
-                else f"/--feature-gates={_sed(value)}$/d"
-            )
-            commands.append(
-                command(
-                    f"sudo sed -i -e {quoted(script)} {quoted(f'{scene.manifests}/{item.component}.yaml')}",
-                    where=item.node or "",
-                    write=True,
-                )
-            )
+    for name in dict.fromkeys(item.component for item in found.watchers):
+        items = [item for item in found.watchers if item.component == name]
+        commands += gathered([(item.node or "", _gate_out_of_manifest(scene, item)) for item in items])
+    return commands
+
+
+def _gate_out_of_manifest(scene: Scene, item: Component) -> list[Command]:
+    commands = []
+    for value in (value for source in item.gate_sources[:1] for value in source.flag_values):
+        left = without_gates(value, [GATE])
+        script = (
+            f"s/--feature-gates={_sed(value)}$/--feature-gates={_sed(left)}/"
+            if left
+            else f"/--feature-gates={_sed(value)}$/d"
+        )
+        file = quoted(f"{scene.manifests}/{item.component}.yaml")
+        commands.append(command(f"sudo sed -i -e {quoted(script)} {file}", where=item.node or "", write=True))
     return commands
 
 
@@ -378,16 +379,24 @@ def served_back(scene: Scene) -> list[BackDraft]:
         BackDraft(
             key="back:served",
             what=tr("{version} on the API servers", version=found.version),
-            to=tr("off"),
-            commands=served_again(scene),
+            to=tr("off, and {gate} off with it", gate=GATE),
+            commands=[*_without_gate(scene, found), *served_again(scene)],
             verdict="reversible",
             why=tr(
-                "Leave it on while schedulers of {today} with {gate} run: without it they schedule nothing.",
+                "Otherwise it stays on, with every other way back too: schedulers of {today} with {gate} schedule nothing without it. {again} takes it away when nobody goes back any more.",
                 today=minor_of(scene.today) or "",
                 gate=GATE,
+                again="{{temporary}}",
             ),
-            minutes=5 * len(found.lacking),
-            go_on=tr("Each API server answers ready before the next."),
+            guard=tr(
+                "Only when the change is called off for good before {step} starts, and nobody needs the rules: the first commands take {gate} out of what watches the API, the last ones the API itself.",
+                step="{{cp:first}}",
+                gate=GATE,
+            ),
+            minutes=5 + 5 * len(found.lacking),
+            go_on=tr(
+                "Schedulers and controller-managers run without the gate and hold their leases before the API goes; each API server answers ready before the next."
+            ),
             stop=tr("A scheduler that watches it still runs: leave it on."),
             needs=[DRIFT],
         )
