@@ -34,6 +34,7 @@ __all__ = [
     "live_options",
     "load_data",
     "load_profile",
+    "output_option",
     "output_options",
     "partial_exit",
     "profile_options",
@@ -267,6 +268,18 @@ def checked_output(ctx: click.Context, param: click.Parameter, value: str | None
     return value
 
 
+def output_option(told: str = "") -> Callable[[F], F]:
+    """Give a command -o FILE, refused before the work where it cannot be written; ``told`` is said beside its help."""
+    return click.option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+        callback=checked_output,
+        help=f"Write to this file, whole or not at all.{told}",
+    )
+
+
 def output_options(
     formats: Sequence[str], *, default: str, extensions: dict[str, str] | None = None
 ) -> Callable[[F], F]:
@@ -279,14 +292,7 @@ def output_options(
             if known
             else ""
         )
-        function = click.option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
-            callback=checked_output,
-            help=f"Write to this file, whole or not at all.{told}",
-        )(function)
+        function = output_option(told)(function)
         return click.option(
             "--format",
             "-f",

@@ -7,13 +7,11 @@ from pathlib import Path
 import click
 
 from changegen.cli import Failure
-from changegen.cli.options import checked_output, choose_format, emit, load_data, output_options
+from changegen.cli.options import choose_format, emit, load_data, output_option, output_options
 from changegen.cli.terminal import hint, plain, table, warn
 from changegen.versions import minor_of
 
 __all__ = ["command"]
-
-_WRITE = "Write to this file, whole or not at all."
 
 
 @click.group("profile")
@@ -122,14 +120,7 @@ def lint(
 
 
 @group.command("schema")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=checked_output,
-    help=_WRITE,
-)
+@output_option()
 def schema(output: str | None) -> None:
     """Print the JSON Schema of a profile file."""
     import msgspec
@@ -144,14 +135,7 @@ def schema(output: str | None) -> None:
 @click.option(
     "--to", metavar="VERSION", default="", help="Target version; without it the newest minor that is known."
 )
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=checked_output,
-    help=_WRITE,
-)
+@output_option()
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def init(name: str, to: str, output: str | None, force: bool) -> None:
     """Write a commented profile to start from, to stdout or to -o FILE.

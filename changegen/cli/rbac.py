@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from changegen.cli.options import ClusterOptions, checked_output, cluster_options, emit
+from changegen.cli.options import ClusterOptions, cluster_options, emit, output_option
 from changegen.cli.options import command as make
 from changegen.cli.terminal import hint, plain, table
 
@@ -30,14 +30,7 @@ __all__ = ["command"]
     is_flag=True,
     help="Ask the cluster which of the rights the reader has (SelfSubjectAccessReview); exit 4 if one is missing.",
 )
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=checked_output,
-    help="Write to this file, whole or not at all.",
-)
+@output_option()
 def rbac(
     cluster: ClusterOptions,
     name: str,

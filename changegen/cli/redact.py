@@ -13,6 +13,7 @@ from changegen.cli.options import (
     cluster_options,
     emit,
     input_argument,
+    output_option,
     partial_exit,
     read_snapshot,
 )
@@ -35,14 +36,7 @@ MAP_SCHEMA = "changegen.pseudonyms/v1"
     callback=checked_output,
     help="Keep the pseudonyms here and take those that are there already. It undoes the redaction: keep it to yourself.",
 )
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=checked_output,
-    help="Write to this file, whole or not at all; a name that ends in .gz is packed.",
-)
+@output_option(" A name that ends in .gz is packed.")
 def redact(
     paths: tuple[str, ...], cluster: ClusterOptions, map_file: Path | None, output: str | None
 ) -> None:

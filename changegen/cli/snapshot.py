@@ -8,11 +8,11 @@ import click
 
 from changegen.cli.options import (
     ClusterOptions,
-    checked_output,
     cluster_options,
     command,
     emit,
     input_argument,
+    output_option,
     partial_exit,
     read_snapshot,
 )
@@ -26,14 +26,7 @@ __all__ = ["command"]
 @cluster_options
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a snapshot and stop.")
 @click.option("--indent", is_flag=True, help="Indent the JSON for people; other bytes, the same content.")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=checked_output,
-    help="Write to this file, whole or not at all; a name that ends in .gz is packed.",
-)
+@output_option(" A name that ends in .gz is packed.")
 def snapshot(
     paths: tuple[str, ...], cluster: ClusterOptions, schema: bool, indent: bool, output: str | None
 ) -> None:
