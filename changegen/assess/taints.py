@@ -271,7 +271,7 @@ def findings(ctx: Context) -> Iterator[Finding]:
         elif blast.source == "driver":
             yield from _driver(blast)
         else:
-            yield _planned(blast)
+            yield _planned_alone(blast)
     yield from _planned_together(ctx)
     yield from _closed_nodes(ctx)
     yield from _device_wishes(ctx)
@@ -489,18 +489,23 @@ def _driver(blast: TaintBlast) -> Iterator[Finding]:
     )
 
 
-def _planned(blast: TaintBlast) -> Finding:
-    rule = blast.rule
-    text = tr("Planned {taint}: {whom}", taint=f"{rule.key}:{rule.effect}", whom=_whom(blast))
-    if blast.warnings:
-        text += "; " + "; ".join(blast.warnings)
+def _planned(text: str, name: str, blast: TaintBlast) -> Finding:
     return finding(
         PLANNED,
-        text,
+        "; ".join((text, *blast.warnings)),
         component="device taint",
-        name=f"{rule.key} {'/'.join(t or '*' for t in (rule.driver, rule.pool, rule.device))}",
+        name=name,
         severity="warning" if blast.warnings or blast.evicted else None,
         evidence=[_seen(blast)],
+    )
+
+
+def _planned_alone(blast: TaintBlast) -> Finding:
+    rule = blast.rule
+    return _planned(
+        tr("Planned {taint}: {whom}", taint=f"{rule.key}:{rule.effect}", whom=_whom(blast)),
+        f"{rule.key} {'/'.join(t or '*' for t in (rule.driver, rule.pool, rule.device))}",
+        blast,
     )
 
 
@@ -513,24 +518,16 @@ def _planned_together(ctx: Context) -> Iterator[Finding]:
     for (key, value), group in sorted(rules.items()):
         if len(group) < 2:
             continue
+        taint = f"{key}={value}" if value else key
         blast = together(ctx.snapshot, group, version=_target(ctx), index=index(ctx))
         text = trn(
             "{n} planned rule of {taint}: {whom}",
             "{n} planned rules of {taint} together: {whom}",
             n=len(group),
-            taint=f"{key}={value}" if value else key,
+            taint=taint,
             whom=_whom(blast),
         )
-        if blast.warnings:
-            text += "; " + "; ".join(blast.warnings)
-        yield finding(
-            PLANNED,
-            text,
-            component="device taint",
-            name=f"{key}{'=' + value if value else ''}",
-            severity="warning" if blast.warnings or blast.evicted else None,
-            evidence=[_seen(blast)],
-        )
+        yield _planned(text, taint, blast)
 
 
 def _closed_nodes(ctx: Context) -> Iterator[Finding]:
