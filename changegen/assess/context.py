@@ -40,7 +40,6 @@ from changegen.model.snapshot import (
     ProcessFact,
     Snapshot,
     Unobserved,
-    WorkloadRef,
 )
 from changegen.model.ticket import Evidence, Hop
 from changegen.versions import Version, compare, minor_key, minor_of, next_minors, same_release, try_version
@@ -403,11 +402,6 @@ class Context:
             return wish
         return self.target
 
-    def target_minor_of(self, component: str) -> str | None:
-        """Minor to which a component goes; a wish with `>=` that today satisfies keeps today's only for kubelets."""
-        wish = self.target_of(component)
-        return wish.minor if wish is not None else None
-
     @cached_property
     def target_minor_known(self) -> bool:
         """Whether the data covers the target's minor."""
@@ -516,17 +510,6 @@ class Context:
         """Gates that these sources set, as the component reads them; AllAlpha and AllBeta stand for themselves."""
         key = ("parse", component, msgspec.json.encode(sources))
         return self.remember(key, lambda: parse_gates(component, sources)).values
-
-    def forecast_of(self, component: Component) -> Forecast | None:
-        """Forecast of an instance's gates; None where its gates or versions are not known, or it does not move.
-
-        An instance of which only some gates are known is forecast on those: its defaults are not.
-        """
-        sources = self.sources(component)
-        today, target = self.version_of(component), self.goes_to(component.component)
-        if sources is None or today is None or target is None or component.component not in GATED:
-            return None
-        return self.forecast(component.component, today.raw, target, sources)
 
     def forecast(self, component: str, today: str, target: str, sources: GateSources) -> Forecast:
         """`gates.forecast`, remembered: thousands of kubelets have the same settings."""
@@ -662,15 +645,6 @@ class Context:
             if pod.node:
                 by[pod.node].append(pod)
         return {node: tuple(pods) for node, pods in by.items()}
-
-    @cached_property
-    def pods_by_owner(self) -> dict[WorkloadRef, tuple[PodUse, ...]]:
-        """Pods that the snapshot keeps, by root controller."""
-        by: defaultdict[WorkloadRef, list[PodUse]] = defaultdict(list)
-        for pod in self.snapshot.pods:
-            if pod.owner is not None:
-                by[pod.owner].append(pod)
-        return {owner: tuple(pods) for owner, pods in by.items()}
 
     def nodes_matching(self, selector: str) -> tuple[Node, ...]:
         """Nodes whose labels satisfy a selector; all for an empty one. Raises `SelectorError`."""

@@ -9,10 +9,10 @@ import msgspec
 
 from changegen.apis import parse_runtime_config, runtime_config
 from changegen.assess.codes import Code, finding
-from changegen.assess.context import COMPONENTS, Context, complete, label_of, names, of_flags, with_versions
+from changegen.assess.context import Context, complete, label_of, names, of_flags, with_versions
 from changegen.gates import GateSources, go_parse_bool
 from changegen.i18n import tr
-from changegen.model.snapshot import Component, ConfigFact
+from changegen.model.snapshot import ConfigFact
 from changegen.model.ticket import Evidence, Finding, ForecastRow
 from changegen.versions import minor_key, minor_of, next_minors
 
@@ -657,13 +657,3 @@ def forecast_rows(ctx: Context) -> tuple[ForecastRow, ...]:
             )
         )
     return tuple(rows)
-
-
-def value_of(component: Component, flag: str) -> ConfigFact | None:
-    """A flag of an instance; None where it is not given."""
-    return next((fact for fact in component.flags if fact.name == flag), None)
-
-
-def order_of(component: str) -> int:
-    """Place of a component in tables."""
-    return COMPONENTS.index(component) if component in COMPONENTS else len(COMPONENTS)

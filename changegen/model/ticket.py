@@ -74,13 +74,6 @@ class Finding(Model, frozen=True, kw_only=True):
     """``1.36 -> 1.37``: the minor step that it belongs to; empty where it belongs to none."""
 
 
-class ChangeSide(Model, frozen=True, kw_only=True):
-    """One distinct before -> after with how many subjects share it."""
-
-    before: Scalar | tuple[Scalar, ...] | dict[str, Scalar]
-    after: Scalar | tuple[Scalar, ...] | dict[str, Scalar]
-
-
 class Change(Model, frozen=True, kw_only=True):
     """One difference, grouped when equal."""
 

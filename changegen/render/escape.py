@@ -80,11 +80,6 @@ def markdown_block(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def terminal(text: str) -> str:
-    """Return text that is safe to write to a terminal: no escape sequence reaches it; line feeds stay."""
-    return visible(text)
-
-
 def rich_parts(text: str) -> list[tuple[str, bool]]:
     """Split our own messages at backticks into (text, is_code).
 

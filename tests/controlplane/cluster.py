@@ -138,6 +138,8 @@ class Cluster:
         self.processes: dict[tuple[str, str], Process] = {}
         self._manifests: dict[tuple[str, str], dict[str, str]] = {}
         self._versions: dict[tuple[str, str], str] = {}
+        self.formed = False
+        """Whether a member of etcd with no data is one that is made again, as its manifest says, and not a first one."""
         self._deferred: set[tuple[str, str]] = set()
         self._ended: dict[tuple[str, str], float] = {}
         self._machines: dict[str, Machine] = {}
@@ -520,11 +522,6 @@ class Cluster:
         for node in self.running[component]:
             self._wait_ready(component, node)
 
-    def stop_component(self, component: str) -> None:
-        """Stop ``component`` on every node on which it runs."""
-        for node in self.running[component]:
-            self.stop_instance(component, node)
-
     def stop_instance(self, component: str, node: str) -> None:
         """Stop one process; no error when it does not run."""
         if process := self.processes.pop((component, node), None):
@@ -576,13 +573,14 @@ class Cluster:
                 f"{member}=https://127.0.0.1:{self.port('etcd', member, 'peer')}"
                 for member in self.running["etcd"]
             ]
+            first = {"initial-cluster": ",".join(members), "initial-cluster-state": "new"}
+            again = self.formed and not (self.node_dir(node) / "var" / "lib" / "etcd" / "member").exists()
             return {
                 "advertise-client-urls": client,
                 "listen-client-urls": client,
                 "initial-advertise-peer-urls": peer,
                 "listen-peer-urls": peer,
-                "initial-cluster": ",".join(members),
-                "initial-cluster-state": "new",
+                **({} if again else first),
                 "listen-metrics-urls": f"http://127.0.0.1:{self.port('etcd', node, 'metrics')}",
                 "unsafe-no-fsync": "true",
             }

@@ -211,17 +211,6 @@ def claim(
     }
 
 
-def claim_template(namespace: str, name: str, device_class_name: str, **request: Any) -> dict[str, Any]:
-    """A ResourceClaimTemplate with one request."""
-    spec = claim(namespace, name, device_class_name, **request)["spec"]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"spec": spec},
-    }
-
-
 def pod(
     namespace: str,
     name: str,

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.serving import Serving
 
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"}
 
@@ -64,7 +64,7 @@ class _Rule:
     left: int
 
 
-class FaultProxy:
+class FaultProxy(Serving):
     """Speaks TLS with the apiserver's own certificate, so that a kubeconfig only needs another port.
 
     Client certificates end at the proxy: its upstream requests carry the client's token, or else the administrator's
@@ -82,33 +82,17 @@ class FaultProxy:
         certificates = cluster.root / "fault-proxy"
         certificates.mkdir(exist_ok=True)
         self._administrator.load_cert_chain(*cluster.client_certificate(cluster.kubeconfig, certificates))
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(cluster.pki / "apiserver.crt", cluster.pki / "apiserver.key")
-        self._server.socket = context.wrap_socket(
-            self._server.socket, server_side=True, do_handshake_on_connect=False
-        )
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        super().__init__(server)
 
     @property
     def url(self) -> str:
         """Where the proxy listens."""
-        return f"https://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
+        return f"https://127.0.0.1:{self.port}"
 
     def kubeconfig(self, of: Path | None = None) -> Path:
         """A kubeconfig that goes through the proxy, otherwise as ``of`` (the administrator's when absent)."""

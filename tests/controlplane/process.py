@@ -116,13 +116,6 @@ class Process:
                 raise self.failed(f"not ready after {timeout:g} s")
             time.sleep(0.2)
 
-    def wait_exit(self, timeout: float = 60) -> int:
-        """Wait for its own exit and return the code; raises ComponentError after ``timeout``."""
-        try:
-            return self._popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise self.failed(f"still runs after {timeout:g} s") from None
-
     def terminate(self) -> None:
         """Ask it to end."""
         if self._popen.poll() is None:

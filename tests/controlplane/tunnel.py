@@ -8,15 +8,15 @@ import select
 import socket
 import socketserver
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tests.controlplane.serving import Serving
 
 
-class _Server:
-    """A loopback server that joins each connection to another loopback port, or to none."""
+class _Leading(Serving):
+    """Leads each connection to the loopback port that ``lead`` gives for it; None: nowhere."""
 
     def __init__(self, lead: Callable[[Any], int | None], port: int = 0) -> None:
         class Handler(socketserver.StreamRequestHandler):
@@ -32,30 +32,10 @@ class _Server:
             allow_reuse_address = True
             daemon_threads = True
 
-        self._server = Threads(("127.0.0.1", port), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
+        super().__init__(Threads(("127.0.0.1", port), Handler))
 
 
-class Tunnel(_Server):
+class Tunnel(_Leading):
     """A CONNECT proxy that leads ``host:port`` of ``places`` to a loopback port, and refuses everything else."""
 
     def __init__(self, places: Mapping[str, int]) -> None:
@@ -78,7 +58,7 @@ class Tunnel(_Server):
         return port
 
 
-class Balancer(_Server):
+class Balancer(_Leading):
     """The controlPlaneEndpoint of several apiservers: the first that says it is ready; none is asked twice a second."""
 
     def __init__(self, ports: Sequence[int], port: int) -> None:
