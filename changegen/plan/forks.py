@@ -444,7 +444,7 @@ def looks_say(scene: Scene, forks: Sequence[RollbackFork]) -> str:
     if not older or not target or not any(fork.etcd == "new" for fork in forks):
         return ""
     return tr(
-        "One line a member of etcd, on any node whose member answers. storageVersion {older}.0: the older etcd still takes the data. storageVersion {newer}.0: it does not any more. unknown: that member does not answer; the others decide.",
+        "The command runs on any node with etcdctl, and prints a line for each member. storageVersion {older}.0: the older etcd still takes the data. storageVersion {newer}.0: it does not any more. unknown: that member does not answer; the others decide.",
         older=older,
         newer=target,
     )

@@ -50,6 +50,9 @@ for word; do
 done""",
     # crictl ps -q --name PATTERN, of the real processes.
     "crictl": 'grep -E "$4" /run/running || true',
+    # Processes are those of the machine that tests: what is asked for by name must not be found, or ended, there.
+    "pgrep": "exit 1",
+    "pkill": 'echo "pkill $*: this is no node" >&2; exit 1',
     "systemctl": """\
 case "$*" in
 daemon-reload) ;;

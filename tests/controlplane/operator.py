@@ -43,6 +43,7 @@ _STAND_IN = (
         "run as printed, but systemctl is a stand-in that restarts the hollow kubelet in the installed version",
     ),
     (r"\bcrictl\b", "run as printed, but crictl is a stand-in that lists the real processes"),
+    (r"\bpgrep\b", "run as printed, but pgrep is a stand-in that finds nothing"),
     (r"\bssh\b", "run as printed, but ssh is a stand-in that enters the node's files"),
     (
         r"\bkubeadm config images pull\b",
@@ -54,7 +55,7 @@ _STAND_IN = (
 _NOT_RUN_WITHOUT = (
     *_CONTAINER,
     (r"\bapt-\w+\b|/etc/apt/", "changes the packages of an operating system"),
-    (r"\bcrictl\b|\bssh\b", "needs a machine"),
+    (r"\bcrictl\b|\bssh\b|\bpgrep\b", "needs a machine"),
     (r"\bkubeadm config images pull\b", "needs a container runtime and a registry"),
     (r"\bkubeadm upgrade (plan|diff)\b", "reads the machine's own /etc/kubernetes"),
 )
@@ -189,7 +190,7 @@ class Operator:
     ) -> str:
         """Run a line by a shell, as on ``where``; ``kubectl diff`` may exit with 1, since it then shows a difference."""
         if where in self.cluster.nodes and self.real:
-            return self._on_machine(text, where)
+            return self._on_machine(text, where, env)
         bin_ = self.folder / "bin"
         version = self.cluster.component_version("kube-apiserver", self.cluster.running["kube-apiserver"][0])
         path = f"{bin_}:{self.cluster.env(version)['PATH']}"
@@ -219,8 +220,8 @@ class Operator:
         ):
             self.cluster.obey_manifests(where)
 
-    def _on_machine(self, text: str, where: str) -> str:
-        done = self.cluster.on_machine(where, self.located(text, where), answer="y\n", timeout=600)
+    def _on_machine(self, text: str, where: str, env: Mapping[str, str] | None = None) -> str:
+        done = self.cluster.on_machine(where, self.located(text, where), answer="y\n", env=env, timeout=900)
         self.said.append((where, text, done.stdout))
         if done.returncode != 0:
             self.failed.append(f"{text}: exit {done.returncode}: {done.stdout[-1500:]}")

@@ -57,6 +57,12 @@ class Change:
     rules_after: dict[str, Any] = field(default_factory=dict)
     mapped_after: bool = False
     back: str = ""
+    etcd_first: dict[str, Any] = field(default_factory=dict)
+    """What the newer cluster is with its etcd taken back alone."""
+    again: dict[str, Any] = field(default_factory=dict)
+    """What etcd is after one member was made again with no data."""
+    looks: dict[str, str] = field(default_factory=dict)
+    """Moment → what the look at etcd printed."""
     restored: dict[str, Any] = field(default_factory=dict)
     """What the cluster is after the restore of the snapshot."""
 
@@ -165,6 +171,7 @@ def change(start_cluster: Callable[[Plan], Cluster], tmp_path_factory: pytest.Te
     plan = scene.plan(OLD)
     masters = [node.name for node in plan.control_planes]
     cluster = start_cluster(replace(plan, running={"etcd": masters, "kube-apiserver": masters}))
+    cluster.formed = True
     scene.populate(cluster)
     cluster.kubectl("create", "configmap", "made-before", "--from-literal=snapshot=before")
     hands = Operator(cluster, folder, OLD, NEW)
@@ -214,8 +221,7 @@ def change(start_cluster: Callable[[Plan], Cluster], tmp_path_factory: pytest.Te
     result.upgrade(on_masters[third])
     cluster.version = NEW
     for step in result.steps("nodes", "drivers", "after"):
-        if not any("changegen verify" in command["text"] for command in step["commands"]):
-            hands.step(step)
+        hands.step({**step, "commands": [c for c in step["commands"] if "changegen verify" not in c["text"]]})
     cluster.wait_nodes_ready()
     settle(cluster)
     result.verify("after")
@@ -247,6 +253,7 @@ def settle(cluster: Cluster) -> None:
 def go_back(change: Change) -> None:
     """The steps back of the ticket, in its order: nodes, add-ons, control plane, configuration, etcd."""
     cluster, hands = change.cluster, change.hands
+    alone(change)
     kubelets = change.way_back("kubelets of")
     # Their owner again: net-app has no controller, and the budget allows nothing.
     cluster.kubectl(
@@ -283,12 +290,69 @@ def go_back(change: Change) -> None:
     restore(change)
 
 
+def alone(change: Change) -> None:
+    """etcd first, where it is the fault: its downgrade below the newer API servers, and forward again."""
+    cluster, hands = change.cluster, change.hands
+    look(change, "all members are new")
+    hands.step(change.way_back("downgrade enable"))
+    cluster.kubectl("create", "configmap", "made-between", "--from-literal=etcd=older")
+    change.etcd_first = {
+        "apiservers": {
+            node: cluster.component_version("kube-apiserver", node) for node in cluster.running["etcd"]
+        },
+        "storage": storage_versions(cluster),
+    }
+    cluster.kubectl("delete", "configmap", "made-between")
+    forward(change)
+
+
+def look(change: Change, moment: str) -> None:
+    """What the ticket has people look at before they choose a way."""
+    (command,) = change.ticket["rollback_looks"]
+    change.looks[moment] = change.hands.run("way back", command)
+
+
+def forward(change: Change) -> None:
+    for node in change.cluster.running["etcd"]:
+        change.member_forward(node)
+    wait_for("storage version 3.7", lambda: storage_versions(change.cluster) == {"3.7.0"})
+
+
+def make_again(change: Change, ill: str) -> None:
+    """One member whose data are spoiled is made again, as the ticket says."""
+    cluster, hands = change.cluster, change.hands
+    cluster.stop_instance("etcd", ill)
+    place = cluster.node_dir(ill) / "var" / "lib" / "etcd" / "member"
+    (place / "snap" / "db").write_bytes(b"spoiled")
+    look(change, "one member is ill")
+    healthy = next(node for node in cluster.running["etcd"] if node != ill)
+    places = {"a node whose member is healthy": healthy, "the node of the ill member": ill}
+    failed = len(hands.failed)
+    for command in change.way_back("member add")["commands"]:
+        hands.run("way back", {**command, "where": places[command["where"]]}, env={"ILL": ill})
+    # The first command says that one member is ill, and fails with that.
+    hands.failed[failed:] = [
+        text for text in hands.failed[failed:] if "for AT in" not in text.split(": exit")[0]
+    ]
+    members = cluster.etcdctl("member", "list", member=healthy).splitlines()
+    change.again = {
+        "started": sorted(line.split(", ")[2] for line in members if line.split(", ")[1] == "started"),
+        "kept": [path.name for path in place.parent.iterdir() if path.name.startswith("member-")] != [],
+        "healthy": all(
+            entry["health"] for entry in json.loads(cluster.etcdctl("endpoint", "health", "-w", "json"))
+        ),
+        "keys": {
+            len(cluster.etcdctl("get", "/registry/", "--prefix", "--keys-only", member=node).split()) > 50
+            for node in cluster.running["etcd"]
+        },
+    }
+
+
 def restore(change: Change) -> None:
     """The last resort of the ticket: the snapshot of before, with the data of the newer etcd on all members."""
     cluster, hands = change.cluster, change.hands
-    for node in cluster.running["etcd"]:
-        change.member_forward(node)
-    wait_for("storage version 3.7", lambda: storage_versions(cluster) == {"3.7.0"})
+    forward(change)
+    make_again(change, "cp-2")
     cluster.kubectl("create", "configmap", "made-after", "--from-literal=snapshot=after")
     revision = int(cluster.api.get("/api/v1/namespaces")["metadata"]["resourceVersion"])
     hands.step(change.way_back("snapshot restore"))
@@ -411,6 +475,31 @@ def test_the_verdicts_on_etcd_are_what_happens(change: Change) -> None:
     assert not change.went_back["all members are new"]
     assert change.way_back("downgrade enable")["verdict"] == "reversible"
     assert change.went_back["after the downgrade"]
+
+
+def test_etcd_alone_goes_back_below_the_newer_api_servers(change: Change) -> None:
+    assert change.etcd_first == {
+        "apiservers": dict.fromkeys(("cp-1", "cp-2", "cp-3"), NEW),
+        "storage": {"3.6.0"},
+    }
+
+
+def test_a_member_that_is_ill_is_made_again_with_no_data(change: Change) -> None:
+    assert change.again == {
+        "started": ["cp-1", "cp-2", "cp-3"],
+        "kept": True,
+        "healthy": True,
+        "keys": {True},
+    }
+
+
+def test_the_look_at_etcd_tells_the_dead_member_from_the_others(change: Change) -> None:
+    new = '"version":"3.7.0" "storageVersion":"3.7.0"'
+    said = {
+        moment: [line.split(" ", 1)[1].strip() for line in words.splitlines()]
+        for moment, words in change.looks.items()
+    }
+    assert said == {"all members are new": [new] * 3, "one member is ill": [new, "unknown", new]}
 
 
 def test_the_control_plane_goes_back_as_the_ticket_says(change: Change) -> None:

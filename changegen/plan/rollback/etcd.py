@@ -97,7 +97,7 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
             else "",
             stop=tr(
                 "It exits, or is not healthy after five minutes: put the newer manifest back there, {file}.",
-                file=f"{scene.backup}/etcd-{scene.fields(hops[0])['release']}.yaml",
+                file=_newer_manifest(scene, hops[0]),
             )
             if commands and judged.verdict != "one-way"
             else "",
@@ -138,14 +138,26 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
                     version=version,
                 ),
                 stop=tr(
-                    "downgrade validate refuses, or the storage version does not go down within ten minutes: `etcdctl downgrade cancel`, and leave etcd on {minor}.",
+                    "downgrade validate refuses, or the storage version does not go down within ten minutes: `{cancel}`, and leave etcd on {minor}. A member is not healthy after five minutes: put the newer manifest back there, {file}.",
+                    cancel=_cancel(scene),
                     minor=minor,
+                    file=_newer_manifest(scene, hops[0]),
                 ),
                 needs=[step.key for step in steps if step.no_return and step.phase == "control-plane"]
                 or control[-1:],
             )
         )
     return drafts
+
+
+def _newer_manifest(scene: Scene, hop: HopPlan) -> str:
+    """Where a member's way back keeps the manifest that it found."""
+    return f"{scene.backup}/etcd-{scene.fields(hop)['release']}.yaml"
+
+
+def _cancel(scene: Scene) -> str:
+    fields = scene.etcd_fields(scene.members[0].node)
+    return f"sudo etcdctl {fields['etcd_tls']} --endpoints={fields['etcd_endpoint']} downgrade cancel"
 
 
 def _etcd_guard(older: str, minor: str, *, looked: bool, downgrade: bool) -> str:
