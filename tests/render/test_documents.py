@@ -6,6 +6,7 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pypdf
 import pypdfium2
@@ -234,3 +235,27 @@ def test_unknown_format_names_the_known_ones():
 
 def test_marks_are_told_apart_without_colour():
     assert len({escape.one_line(m) for m in ("☐", "☑", "✗", "?", "✎")}) == 5
+
+
+def _parents(tree: Any) -> dict[int, Any]:
+    """Key -> structure element of a PDF's parent tree (ISO 32000-1, 14.7.4.4)."""
+    found = {}
+    for kid in tree.get("/Kids", ()):
+        found |= _parents(kid.get_object())
+    numbers = tree.get("/Nums", ())
+    return found | {int(numbers[at]): numbers[at + 1].get_object() for at in range(0, len(numbers), 2)}
+
+
+def test_every_link_of_a_pdf_is_tagged_as_one():
+    # PDF/UA-1, 7.18.5: a link that holds an element and no text of its own gets no Link element from WeasyPrint.
+    reader = pypdf.PdfReader(io.BytesIO(render.render(sample.ticket(), "pdf")))
+    parents = _parents(reader.trailer["/Root"]["/StructTreeRoot"]["/ParentTree"])
+    links = [
+        annotation.get_object()
+        for page in reader.pages
+        for annotation in page.get("/Annots", ())
+        if annotation.get_object()["/Subtype"] == "/Link"
+    ]
+    assert links
+    for link in links:
+        assert parents[link["/StructParent"]]["/S"] == "/Link", link.get("/A") or link.get("/Dest")
