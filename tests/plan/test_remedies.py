@@ -224,6 +224,11 @@ def test_the_api_is_turned_on_for_the_rules_and_off_again(old: str | None, versi
     found = {e["name"]: e["value"] for e in extra_args} if listed else extra_args
     wanted = "resource.k8s.io/v1beta2=true" if old is None else f"{old},resource.k8s.io/v1beta2=true"
     assert found == {"feature-gates": "A=true", "runtime-config": wanted}
+    if old is None:
+        # Done again, it is there once.
+        assert edited(on, "configmap kubeadm-config -o yaml", served) == served
+        for text in (manifest, edited(on, "kube-apiserver-edited", manifest)):
+            assert edited(on, "kube-apiserver-edited", text).count("--runtime-config=") == 1
     for section in ("controllerManager", "scheduler"):
         assert inside(served)[section] == inside(config)[section]  # type: ignore[index]
     assert edited(off, "configmap kubeadm-config -o yaml", served) == config

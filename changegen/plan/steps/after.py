@@ -18,7 +18,7 @@ from changegen.plan.steps.common import (
     driver_target,
     placed,
 )
-from changegen.plan.steps.drift import served_again
+from changegen.plan.steps.drift import served_again, unedited
 from changegen.plan.steps.owners import budgets_back
 from changegen.plan.steps.remedies import tidy
 from changegen.shell import quoted
@@ -189,7 +189,16 @@ def _temporary(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
             commands=commands,
             minutes=5 + 5 * bool(served) + 5 * bool(optional),
             go_on=" ".join(go_on),
-            stop=tr("Somebody may still go back."),
+            stop=tr("Somebody may still go back.")
+            + (
+                " "
+                + tr(
+                    "An API server is not ready after five minutes: put its file back, {file}. Do not touch the next node.",
+                    file=unedited(scene, add=False),
+                )
+                if any("kube-apiserver-edited" in item.text for item in served)
+                else ""
+            ),
             checks=checks,
             rollback=["back:budgets"] if budgets else ["back:served"],
             findings=[finding for step in optional for finding in step.findings],

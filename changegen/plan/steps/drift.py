@@ -24,7 +24,16 @@ from changegen.plan.steps.remedies import edit, without_gates
 from changegen.shell import quoted
 from changegen.versions import minor_of
 
-__all__ = ["DRIFT", "WATCHED", "WatchedRules", "drift", "served_again", "served_back", "watched_rules"]
+__all__ = [
+    "DRIFT",
+    "WATCHED",
+    "WatchedRules",
+    "drift",
+    "served_again",
+    "served_back",
+    "unedited",
+    "watched_rules",
+]
 
 DRIFT = "drift"
 GATE = "DRADeviceTaintRules"
@@ -130,8 +139,14 @@ def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
         else f"        runtime-config: {entry}"
     )
     line = line.replace("/", "\\/")
+    # Done again, it is there once.
+    gone = (
+        f"/^      - name: runtime-config$/{{N;/value: {found}$/d;}}"
+        if listed
+        else f"/^        runtime-config: {found}$/d"
+    )
     if config.component_flags.get("kube-apiserver"):
-        return [f"{_within('apiServer')}s/^      extraArgs:$/&\\n{line}/"]
+        return [gone, f"{_within('apiServer')}s/^      extraArgs:$/&\\n{line}/"]
     return [f"s/^    apiServer:.*$/    apiServer:\\n      extraArgs:\\n{line}/"]
 
 
@@ -146,18 +161,30 @@ def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> l
     elif old:
         scripts = [f"s/{_sed(f'{flag}{old}')}$/{_sed(f'{flag}{old},{entry}')}/"]
     else:
-        scripts = [f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"]
+        # Done again, it is there once.
+        scripts = [f"/^    - {flag}{found}$/d", f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"]
     script = " ".join(f"-e {quoted(text)}" for text in scripts)
     file, beside = f"{scene.manifests}/kube-apiserver.yaml", f"{scene.backup}/kube-apiserver-edited.yaml"
+    once = """sudo sh -c 'test -e "$2" || cp -a "$1" "$2"' -"""
     return [
         command(
-            f"sudo install -d -m 0700 {quoted(scene.backup)} && sudo sed {script} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
+            f"sudo install -d -m 0700 {quoted(scene.backup)} && {once} {quoted(file)} {quoted(unedited(scene, add=add))}",
+            where=node,
+            write=True,
+        ),
+        command(
+            f"sudo sed {script} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
             where=node,
             write=True,
         ),
         command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
         command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
     ]
+
+
+def unedited(scene: Scene, *, add: bool) -> str:
+    """Where each node keeps the manifest of kube-apiserver as it was before the API was turned on (``add``), or off."""
+    return f"{scene.backup}/kube-apiserver-{'before' if add else 'with'}-runtime-config.yaml"
 
 
 def _proof(scene: Scene, path: str) -> list[Command]:
@@ -270,8 +297,15 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
             go_on += " " + tr(
                 "Every API server answers for {version} at its own address.", version=found.version
             )
-            stop = tr(
-                "An API server is not ready after five minutes: put its file back. Do not touch the next node."
+            stop = (
+                tr(
+                    "An API server is not ready after five minutes: put its file back, {file}. Do not touch the next node.",
+                    file=unedited(scene, add=True),
+                )
+                if _editable(scene, found.lacking)
+                else tr(
+                    "An API server is not ready after five minutes: put its file back. Do not touch the next node."
+                )
             )
         else:
             go_on += " " + tr("Schedulers and controller-managers run again and hold their leases.")
