@@ -18,6 +18,8 @@ _INDENT: Final = "  "
 _MARK: Final = " \\"
 # A word whose only quotes are single ones: it may be closed and opened again anywhere in them.
 _QUOTED: Final = re.compile(r"(?:[^'\"\\`$()\s]*'[^'\n]*')+[^'\"\\`$()\s]*")
+# A word with one text in double quotes that runs no command: a backslash before the end of a line goes with it there.
+_DOUBLE: Final = re.compile(r"[^'\"\\`$()\s]*\"(?:[^\"\\`$\n]|\$(?!\())*\"[^'\"\\`$()\s]*")
 _AFTER: Final = re.compile(r"[},;|/ ]")
 
 
@@ -25,7 +27,8 @@ def fold(text: str, width: int = PAGE) -> str:
     r"""Return commands with no line longer than ``width`` characters, as far as a shell would read the same.
 
     A word in single quotes is closed and opened again where it must be: ``'ab'\`` and ``'cd'`` on the next line are one
-    word. Other words that are too long stay whole, and so do comments and here-documents.
+    word. One in double quotes is broken after a space. Other words that are too long stay whole, and so do comments and
+    here-documents.
     """
     lines: list[str] = []
     for pieces in _lines(text):
@@ -37,12 +40,22 @@ def fold(text: str, width: int = PAGE) -> str:
                 line = _INDENT + piece
             else:
                 line = f"{line} {piece}" if line else piece
+            while _DOUBLE.fullmatch(piece) and len(line) > width and (cut := _space(line, width)):
+                lines.append(f"{line[:cut]}\\")
+                line = line[cut:]
             may = _QUOTED.fullmatch(piece)
             while may and len(line) + len(_MARK) > width and (cut := _cut(line, width)):
                 lines.append(f"{line[:cut]}'\\")
                 line = f"'{line[cut:]}"
         lines.append(line)
     return "\n".join(lines)
+
+
+def _space(line: str, width: int) -> int:
+    """Behind which space of a text in double quotes to cut a line; 0: none."""
+    start = line.find('"') if line.count('"') > 1 else 0
+    cut = line.rfind(" ", start, min(width - 1, line.rfind('"'))) + 1
+    return cut if cut > start + 1 else 0
 
 
 def _cut(line: str, width: int) -> int:
