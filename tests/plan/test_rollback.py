@@ -757,3 +757,17 @@ def test_what_a_preparation_turned_on_is_taken_back_in_one_line_only() -> None:
     api = min(at for at, text in enumerate(texts) if "--runtime-config" in text)
     assert gate < api
     assert "called off" in served.guard
+
+
+def test_etcd_is_looked_at_where_nobody_knows_how_its_members_go_back() -> None:
+    before = recorded("before")
+    made = plan(replace(before, cluster=replace(before.cluster, distribution="gardener")))
+    assert [c.runs for c in made.rollback_looks] == ["read"]
+    member = next(b for b in made.rollback if b.what.startswith("etcd, member"))
+    # No command is there that could be called the first.
+    assert not member.commands
+    assert "first command" not in member.guard
+    down = next(b for b in made.rollback if b.what.startswith("etcd, after"))
+    assert "storageVersion" in down.commands[0].text
+    assert "downgrade cancel`" in down.stop
+    assert "manifest" not in down.stop

@@ -91,7 +91,9 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
             else "",
             minutes=5 * len(back) if judged.verdict != "one-way" else None,
             nodes=tuple(member.node for member in back),
-            guard=_etcd_guard(older, minor, looked=bool(guard), downgrade=has_downgrade) if mixed else "",
+            guard=_etcd_guard(older, minor, looked=bool(guard and templates), downgrade=has_downgrade)
+            if mixed
+            else "",
             go_on=tr("The member is healthy on {version}; only then the next.", version=version)
             if commands and judged.verdict != "one-way"
             else "",
@@ -138,10 +140,18 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
                     version=version,
                 ),
                 stop=tr(
-                    "downgrade validate refuses, or the storage version does not go down within ten minutes: `{cancel}`, and leave etcd on {minor}. A member is not healthy after five minutes: put the newer manifest back there, {file}.",
+                    "downgrade validate refuses, or the storage version does not go down within ten minutes: `{cancel}`, and leave etcd on {minor}.",
                     cancel=_cancel(scene),
                     minor=minor,
-                    file=_newer_manifest(scene, hops[0]),
+                )
+                + (
+                    " "
+                    + tr(
+                        "A member is not healthy after five minutes: put the newer manifest back there, {file}.",
+                        file=_newer_manifest(scene, hops[0]),
+                    )
+                    if templates
+                    else ""
                 ),
                 needs=[step.key for step in steps if step.no_return and step.phase == "control-plane"]
                 or control[-1:],
