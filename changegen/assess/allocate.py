@@ -1,8 +1,9 @@
 """Which devices of a node a Pod's requests would get: the search of the scheduler's allocator, in short. Pure.
 
 Of every request the devices are tried in order, with going back where a later one finds none. What is looked at: devices
-in use, taints, `count` and `All`, alternatives in order, admin access (takes nothing from others), counters that
-partitions of one device share, capacity that several claims share, and the attributes that a claim's constraints match.
+in use, taints, `count` and `All`, alternatives in order, admin access (holds nothing afterwards), counters that
+partitions of one device share, capacity that several claims share, the attributes that a claim's constraints match, and
+how many devices a claim may hold.
 Source: structured/internal/*/allocator_*.go, constraint.go and consumable_capacity.go of
 k8s.io/dynamic-resource-allocation 0.36 and 0.37. Not looked at: compatibility groups (Alpha) and attributes that are
 lists (Alpha); where they matter the answer is that it cannot be told.
@@ -10,7 +11,7 @@ lists (Alpha); where they matter the answer is that it cannot be told.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
@@ -22,6 +23,7 @@ from changegen.model.snapshot import Attribute, CapacityPolicy, Device, Tolerati
 from changegen.quantity import QuantityError, parse_quantity
 
 __all__ = [
+    "MAX_DEVICES",
     "Constraint",
     "Need",
     "Taken",
@@ -36,6 +38,8 @@ __all__ = [
 
 MOST_STEPS: Final = 4000
 """Devices that are tried before the search is given up."""
+MAX_DEVICES: Final = 32
+"""What one claim can hold (AllocationResultsMaxSize of k8s.io/api)."""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +56,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     everything: bool = False
     """Mode All: every device of the kind that the node has, at least one."""
     admin: bool = False
-    """Admin access: devices in use do as well, and nothing is taken."""
+    """Admin access: devices in use do as well, and nothing is held afterwards. Counters must have room all the same."""
     capacity: tuple[tuple[str, str], ...] = ()
     """What it asks of each capacity: name as written, quantity."""
     claim: str = ""
@@ -225,15 +229,19 @@ class _Search:
             shared=set(taken.shared),
         )
         self.chosen: list[Choice] = []
+        self.borrowed: list[_Undo] = []
         self.steps = 0
 
     def run(self, needs: Sequence[Need]) -> bool:
         if not needs:
             return True
         first, rest = needs[0], needs[1:]
+        held = sum(other.claim == first.claim for other, _ in self.chosen)
         for need in (first, *first.others):
             found = self.candidates[need]
-            amount = len(found) if need.everything else need.amount
+            amount = _number(need, found)
+            if held + amount > MAX_DEVICES:
+                continue
             if amount and amount <= len(found) and self._some(need, amount, 0, rest):
                 return True
         return False
@@ -258,16 +266,16 @@ class _Search:
                 return False
         return False
 
+    def _barred(self, need: Need, key: DeviceId) -> bool:
+        """Whether a device that one claim at a time may hold is taken already, as far as the request minds."""
+        if need.admin:
+            return any(other.claim == need.claim and taken == key for other, taken in self.chosen)
+        return key in self.taken.devices or any(taken == key for _, taken in self.chosen)
+
     def _take(self, need: Need, key: DeviceId) -> _Undo | None:
         device = self.at.devices[key]
-        if need.admin:
-            self.chosen.append((need, key))
-            if all(holds(c, self.chosen, self.at) for c in self.constraints if c.concerns(need)):
-                return _Undo(key=key)
-            self.chosen.pop()
-            return None
         shared = device.allow_multiple_allocations
-        if not shared and key in self.taken.devices:
+        if not shared and self._barred(need, key):
             return None
         amounts = take(key, device, need)
         if amounts is None:
@@ -293,14 +301,21 @@ class _Search:
         if shared:
             undo.consumed = list(amounts.items())
             self.taken.shared.add(key)
-        else:
+        elif not need.admin:
             self.taken.devices.add(key)
             undo.exclusive = True
         for name, amount in undo.consumed:
             self.taken.consumed[key, name] += amount
         for counter, amount in counters:
             self.taken.counters[counter] += amount
+        if need.admin:
+            self.borrowed.append(undo)
         return undo
+
+    def settle(self) -> None:
+        """Give back what requests with admin access took: they hold nothing of it once their claim is allocated."""
+        for undo in self.borrowed:
+            self._return(undo)
 
     @staticmethod
     def _whole(device: Device, name: str) -> Decimal:
@@ -308,6 +323,11 @@ class _Search:
 
     def _give_back(self, undo: _Undo) -> None:
         self.chosen.pop()
+        if self.borrowed and self.borrowed[-1] is undo:
+            self.borrowed.pop()
+        self._return(undo)
+
+    def _return(self, undo: _Undo) -> None:
         if undo.exclusive:
             self.taken.devices.discard(undo.key)
         if undo.new_share:
@@ -316,6 +336,18 @@ class _Search:
             self.taken.consumed[undo.key, name] -= amount
         for counter, amount in undo.counters:
             self.taken.counters[counter] -= amount
+
+
+def _number(need: Need, found: Sequence[DeviceId]) -> int:
+    return len(found) if need.everything else need.amount
+
+
+def _too_many(needs: Sequence[Need], candidates: Mapping[Need, Sequence[DeviceId]]) -> bool:
+    """Whether a claim would hold too many devices even with the smallest of its alternatives."""
+    least: Counter[str] = Counter()
+    for need in needs:
+        least[need.claim] += min(_number(option, candidates[option]) for option in (need, *need.others))
+    return any(number > MAX_DEVICES for number in least.values())
 
 
 class _Undo(msgspec.Struct):
@@ -350,5 +382,10 @@ def allocate(
     Raises:
         TooManyError: Too many combinations were tried.
     """
+    if _too_many(needs, candidates):
+        return None
     search = _Search(at, candidates, constraints, taken, limits, in_use)
-    return (search.taken, search.chosen) if search.run(list(needs)) else None
+    if not search.run(list(needs)):
+        return None
+    search.settle()
+    return search.taken, search.chosen

@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from changegen.assess.allocate import (
+    MAX_DEVICES,
     Constraint,
     Need,
     Taken,
@@ -28,6 +29,7 @@ from changegen.assess.allocate import (
     allocate,
     constraint_of,
     counters_of,
+    take,
     used_counters,
 )
 from changegen.assess.codes import Code, finding
@@ -37,6 +39,7 @@ from changegen.assess.dra import (
     FINISHED,
     DeviceId,
     DeviceIndex,
+    asked,
     comes_back,
     index,
     owner_text,
@@ -54,11 +57,13 @@ from changegen.model.snapshot import (
     NodeRequirement,
     NodeTerm,
     PodUse,
+    Pool,
     TaintRule,
     Toleration,
 )
 from changegen.model.ticket import BlastRow, CapacityRow, Evidence, Finding
 from changegen.quantity import QuantityError, count, is_extended_resource, parse_quantity
+from changegen.versions import minor_key, minor_of
 
 __all__ = [
     "CODES",
@@ -154,6 +159,8 @@ _NEEDED: Final = (
 )
 MOST_SHARES: Final = 64
 """Shares of one device that are counted."""
+_ALL_TRIED: Final = 100
+"""Up to so many nodes the scheduler tries every one (minFeasibleNodesToFind of its schedule_one.go)."""
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -298,7 +305,7 @@ class Simulation:
     def needs(self, pod: PodUse) -> tuple[Need, ...]:
         """What a new Pod like this one would need, alternatives (`firstAvailable`) within their request."""
         found: list[Need] = []
-        for resource, total in sorted(_asked(pod).items()):
+        for resource, total in sorted(asked(pod).items()):
             device_class = self.at.class_of_resource.get(resource)
             name = device_class.name if device_class is not None else ""
             found.append(Need(resource=resource, amount=total, class_name=name, extended=True))
@@ -348,9 +355,9 @@ class Simulation:
         if found is None:
             by: defaultdict[str, list[DeviceId]] = defaultdict(list)
             for device in self.at.certain_members(need.class_name, need.selectors) if need.class_name else ():
-                # The allocator gives nothing from a pool whose slices are not all there.
-                pool = self.at.pools[device.driver, device.pool]
-                if pool.complete and not self.at.closed(device, need.tolerations):
+                if (device.driver, device.pool) in self.unfinished:
+                    continue
+                if need.everything or not self.at.closed(device, need.tolerations):
                     by[self.at.devices[device].node or ""].append(device)
             found = self._suited[key] = {node: tuple(devices) for node, devices in by.items()}
         return found
@@ -362,19 +369,84 @@ class Simulation:
             *suited.get(node, ()),
             *(d for d in suited.get("", ()) if self._reaches(d, node) is not False),
         ]
-        if state is not None and state.taint is not None:
-            rule = state.taint
-            kept_away = not any(
-                tolerates_device_taint(t, rule.key, rule.value, "NoExecute") for t in need.tolerations
-            )
-            found = [d for d in found if not (kept_away and d in state.tainted)]
-        if need.admin or need.everything:
+        if need.everything:
+            return self._all_of(found, need, state)
+        found = [d for d in found if not _kept_away(d, need, state)]
+        if need.admin:
             return found
-        return [d for d in found if self.at.free(d) or (state is not None and d in state.released)]
+        return [d for d in found if self._to_be_had(d, state)]
+
+    def _to_be_had(self, device: DeviceId, state: _State | None) -> bool:
+        return self.at.free(device) or (state is not None and device in state.released)
+
+    def _all_of(self, found: list[DeviceId], need: Need, state: _State | None) -> list[DeviceId]:
+        """The devices of a request for all of a node: none where one of them cannot be had."""
+        wanted = [d for d in found if take(d, self.at.devices[d], need) is not None]
+        if len(wanted) > MAX_DEVICES:
+            return []
+        for device in wanted:
+            if self.at.closed(device, need.tolerations) or _kept_away(device, need, state):
+                return []
+            if not need.admin and not self._to_be_had(device, state):
+                return []
+        return wanted
+
+    @cached_property
+    def unfinished(self) -> dict[tuple[str, str], Pool]:
+        """Pools from which nothing is allocated, since they are not complete or not valid."""
+        return {
+            key: pool for key, pool in self.at.pools.items() if not pool.complete or key in self.at.invalid
+        }
+
+    @cached_property
+    def _counters_everywhere(self) -> bool:
+        """Whether slices with counters count for every node: until 1.36 (`GatherPools` of the allocator)."""
+        minor = minor_of(self.at.snapshot.cluster.server_version)
+        return minor is None or minor_key(minor) <= minor_key("1.36")
+
+    def _has_slices(self, pool: Pool, node: str) -> bool:
+        """Whether slices of a pool count for a node."""
+        if (self._counters_everywhere and pool.shared_counters) or (
+            pool.node_selector and self._selects(pool.node_selector, node) is not False
+        ):
+            return True
+        if any(piece.counted and piece.node == node for piece in pool.slices):
+            return True
+        return any(
+            device.node == node
+            or (not device.node and device.node_selector and self._selects(device.node_selector, node))
+            for device in pool.devices
+        )
+
+    def stopped_by(
+        self, pod: PodUse, kept: frozenset[tuple[str, str]] = frozenset(), out: str = ""
+    ) -> tuple[str, ...]:
+        """Pools that keep a Pod from every node, since it asks for all devices of a kind (mode All).
+
+        The allocator gives up with an error, of which the scheduler takes the Pod off, where a node that may run the Pod
+        has slices of a pool that is not complete or not valid, of whatever driver. `kept` are claims that need nothing,
+        `out` is a node that is drained.
+        """
+        if not self.unfinished or not any(
+            option.everything
+            for need in self.needs(pod)
+            if not (need.named and (pod.namespace, need.claim) in kept)
+            for option in (need, *need.others)
+        ):
+            return ()
+        open_nodes = [name for name, why in self.obstacles(pod).items() if not why and name != out]
+        return tuple(
+            f"{pool.driver}/{pool.name}"
+            for pool in self.unfinished.values()
+            if any(self._has_slices(pool, name) for name in open_nodes)
+        )
 
     def _reaches(self, device: DeviceId, node: str) -> bool | None:
         """Whether a device that belongs to no single node can be used on one; None where its selector is not understood."""
-        selector = self.at.pools[device.driver, device.pool].node_selector
+        own = self.at.devices[device].node_selector
+        return self._selects(own or self.at.pools[device.driver, device.pool].node_selector, node)
+
+    def _selects(self, selector: str, node: str) -> bool | None:
         if selector in {"", "all"}:
             return True
         key = (selector, node)
@@ -469,7 +541,7 @@ class Simulation:
         used: defaultdict[tuple[str, str], int] = defaultdict(int)
         for pod in self.at.snapshot.pods:
             if pod.node and pod.phase not in FINISHED:
-                for resource, amount in _asked(pod).items():
+                for resource, amount in asked(pod).items():
                     used[pod.node, resource] += amount
         return used
 
@@ -500,9 +572,7 @@ class Simulation:
 
     def _count(self, node: str, need: Need) -> int:
         devices = self._of_node(node, need)
-        if need.everything:
-            return len(devices) if all(self.at.free(d) for d in devices) else 0
-        if need.admin or not any(self._special(d) for d in devices):
+        if need.everything or need.admin or not any(self._special(d) for d in devices):
             return len(devices)
         one = replace(_kind(need), amount=1)
         taken, total = self._held, 0
@@ -591,9 +661,6 @@ class Simulation:
         for need in wanted:
             for option in (need, *need.others):
                 devices = self._of_node(node, option, state)
-                if option.everything and not all(self.at.free(d) or d in state.released for d in devices):
-                    # One that is in use is one too few.
-                    devices = []
                 candidates[option] = devices
                 special = special or option.everything or option.admin or bool(option.capacity)
                 special = special or any(self._special(device) for device in devices)
@@ -606,6 +673,8 @@ class Simulation:
             return done[0] if done is not None else None
         # The plain case, of one kind and nothing shared: the first free ones.
         need = wanted[0]
+        if need.amount > MAX_DEVICES:
+            return None
         free = [device for device in candidates[need] if device not in state.taken.devices][: need.amount]
         if len(free) < need.amount:
             return None
@@ -643,6 +712,8 @@ class Simulation:
 
     def nodes_for(self, pod: PodUse) -> tuple[str, ...]:
         """Nodes where all needs of a Pod are met together now, its own devices aside."""
+        if self.stopped_by(pod):
+            return ()
         needs = self.needs(pod)
         found = []
         for name, why in self.obstacles(pod).items():
@@ -687,6 +758,10 @@ class Simulation:
         self, pod: PodUse, needs: tuple[Need, ...], state: _State, out: str
     ) -> tuple[bool, tuple[str, ...]]:
         """(whether the Pod may fit somewhere else, why that cannot be told for certain)."""
+        if self.stopped_by(pod, state.kept, out):
+            if len(self.at.nodes) <= _ALL_TRIED:
+                return False, ()
+            return True, (tr("pools that are not complete or not valid"),)
         obstacles = self.obstacles(pod)
         given_up = False
         named = any(need.named for need in needs)
@@ -727,6 +802,8 @@ class Simulation:
                     found.append(tr("selectors that could not be evaluated"))
                 if any(self.at.devices[d].node is None and self._reaches(d, node) is None for d in devices):
                     found.append(tr("node selectors of devices that were not understood"))
+        if any(need.everything and c.concerns(need) for need in needs for c in self.constraints(pod)):
+            found.append(tr("constraints on a request for all devices"))
         if any(constraint.attribute in self._lists for constraint in self.constraints(pod)):
             found.append(tr("constraints on attributes that are lists"))
         return tuple(dict.fromkeys(found))
@@ -802,6 +879,19 @@ class Simulation:
         doubted = {(pod.namespace, pod.name) for pod, _ in concerned} & set(doubts)
         if any(self.constraints(pod) for pod, _ in concerned if (pod.namespace, pod.name) in waiting):
             reasons.append(tr("the claims' constraints must hold for all their devices together"))
+        stopped = dict.fromkeys(
+            pool
+            for pod, _ in concerned
+            if (pod.namespace, pod.name) in waiting
+            for pool in self.stopped_by(pod, out=node)
+        )
+        if stopped:
+            reasons.append(
+                tr(
+                    "requests for all devices wait for pools that are not complete or not valid: {pools}",
+                    pools=names(stopped),
+                )
+            )
         if bare:
             reasons.append(
                 trn(
@@ -863,13 +953,12 @@ class Simulation:
         return found
 
 
-def _asked(pod: PodUse) -> dict[str, int]:
-    """Extended resource -> how many the Pod needs: an init container's devices are used again by those that follow."""
-    totals: defaultdict[str, int] = defaultdict(int)
-    for ask in pod.asks:
-        totals[ask.resource] += count(ask.quantity)
-    counted = pod.requests or {}
-    return {name: count(counted[name]) if name in counted else total for name, total in totals.items()}
+def _kept_away(device: DeviceId, need: Need, state: _State | None) -> bool:
+    """Whether a taint that is yet to come keeps a request from a device."""
+    if state is None or state.taint is None or device not in state.tainted:
+        return False
+    rule = state.taint
+    return not any(tolerates_device_taint(t, rule.key, rule.value, "NoExecute") for t in need.tolerations)
 
 
 def _claim_name(use: ClaimUse) -> str:
@@ -1022,10 +1111,12 @@ def blast_rows(ctx: Context) -> tuple[BlastRow, ...]:
         for pod in pods:
             held = set(at.devices_of_pod(pod))
             unread = unread or (not claims_read and bool(pod.claims) and not held)
-            plugin = [
-                ask for ask in pod.asks if not pod.extended_claim and made.by_plugin(pod.node, ask.resource)
-            ]
-            devices += len(held) + sum(count(ask.quantity) for ask in plugin)
+            plugin = (
+                number
+                for resource, number in asked(pod).items()
+                if not pod.extended_claim and made.by_plugin(pod.node, resource)
+            )
+            devices += len(held) + sum(plugin)
             resources.update(ask.resource for ask in pod.asks)
             for claim in at.claims_of_pod.get((pod.namespace, pod.name), ()):
                 if not claim.extended_resource:

@@ -6,7 +6,7 @@ away from others, and a device that allows multiple allocations is never used up
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ import msgspec
 
 from changegen.assess.context import Context
 from changegen.assess.selectors import class_takes, takes
+from changegen.i18n import tr
 from changegen.model.snapshot import (
     AllocatedDevice,
     Claim,
@@ -31,7 +32,7 @@ from changegen.model.snapshot import (
     Toleration,
     WorkloadRef,
 )
-from changegen.quantity import DEVICE_CLASS_PREFIX
+from changegen.quantity import DEVICE_CLASS_PREFIX, count
 from changegen.shell import word
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "DeviceId",
     "DeviceIndex",
     "Holding",
+    "asked",
     "comes_back",
     "driver_log",
     "index",
@@ -86,6 +88,15 @@ def comes_back(owner: WorkloadRef | None) -> bool:
     return owner is not None
 
 
+def asked(pod: PodUse) -> dict[str, int]:
+    """Extended resource -> how many the Pod needs: an init container's devices are used again by those that follow."""
+    totals: Counter[str] = Counter()
+    for ask in pod.asks:
+        totals[ask.resource] += count(ask.quantity)
+    counted = pod.requests or {}
+    return {name: count(counted[name]) if name in counted else total for name, total in totals.items()}
+
+
 def tolerates(tolerations: Iterable[Toleration], taint: NodeTaint) -> bool:
     """Whether a Pod's tolerations let it be scheduled in spite of a node taint (core/v1 rules)."""
     return any(
@@ -119,6 +130,25 @@ def rule_selects(rule: TaintRule, driver: str, pool: str, device: str) -> bool:
     )
 
 
+def _invalid(pool: Pool) -> str:
+    """Why the allocator refuses a pool (`buildPool`, pools_*.go of k8s.io/dynamic-resource-allocation); empty: it does not."""
+    seen = Counter((device.name, device.node) for device in pool.devices)
+    twice = sorted({name for (name, _), number in seen.items() if number > 1})
+    if twice:
+        return tr("two devices are named {name}", name=twice[0])
+    known = {counter.rpartition("=")[0] for counter in pool.shared_counters}
+    for device in pool.devices:
+        for text in device.consumes_counters:
+            counter = text.rpartition("=")[0]
+            if counter not in known:
+                return tr(
+                    "device {name} draws on counter {counter}, which no slice has",
+                    name=device.name,
+                    counter=counter,
+                )
+    return ""
+
+
 def schedulable(node: Node) -> bool:
     """Whether new Pods may come to a node at all."""
     return not node.unschedulable and node.ready is not False
@@ -143,6 +173,11 @@ class DeviceIndex:
             for pool in self.snapshot.pools
             for device in pool.devices
         }
+
+    @cached_property
+    def invalid(self) -> dict[tuple[str, str], str]:
+        """Pools from which the allocator gives nothing, however complete they are -> why, in one phrase."""
+        return {key: why for key, pool in self.pools.items() if pool.complete and (why := _invalid(pool))}
 
     @cached_property
     def by_node(self) -> dict[str, tuple[DeviceId, ...]]:

@@ -172,7 +172,9 @@ INCOMPLETE = Code(
     code="CG-SLICE-005",
     title="Pool not complete",
     severity="warning",
-    meaning="A pool has not as many slices of its newest generation as it says. The scheduler allocates nothing from it.",
+    meaning="A pool has not as many slices of its newest generation as it says. The scheduler allocates nothing from it, and "
+    "places no Pod with a request for all devices (mode All, of any driver) where a node that could run it has slices of "
+    "the pool.",
     remedy="Wait for the driver, or read its log.",
 )
 OLD_GENERATION = Code(
@@ -181,6 +183,14 @@ OLD_GENERATION = Code(
     severity="info",
     meaning="Slices of an older generation of a pool are still there; their devices do not count.",
     remedy="The driver deletes them; look at its log if they stay.",
+)
+INVALID = Code(
+    code="CG-SLICE-007",
+    title="Pool not valid",
+    severity="warning",
+    meaning="Slices of a pool contradict one another: two devices of one name, or a counter that no slice has. The scheduler "
+    "allocates nothing from it, as with a pool that is not complete.",
+    remedy="Read the driver's log; it is an error of the driver.",
 )
 CODES = (
     NO_VERSION,
@@ -203,6 +213,7 @@ CODES = (
     SLICE_NO_NODE,
     INCOMPLETE,
     OLD_GENERATION,
+    INVALID,
 )
 
 SLICES: Final = "resourceslices.resource.k8s.io"
@@ -1028,6 +1039,15 @@ def _pools(ctx: Context) -> Iterator[Finding]:
                     )
                     for piece in pool.slices
                 ],
+            )
+        why = index(ctx).invalid.get((pool.driver, pool.name))
+        if why:
+            yield finding(
+                INVALID,
+                tr("Pool {pool}: {why}", pool=subject, why=why),
+                preexisting=True,
+                component="pool",
+                name=subject,
             )
         if old:
             yield finding(

@@ -14,9 +14,10 @@ from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
 from changegen import words
+from changegen.assess.allocate import MAX_DEVICES
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, GateState, SelectorError, names
-from changegen.assess.dra import FINISHED, DeviceIndex, index, owner_text
+from changegen.assess.dra import FINISHED, DeviceIndex, asked, index, owner_text
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.profile import ExtendedResourceWish
@@ -131,8 +132,6 @@ CODES = (
 
 GATE: Final = "DRAExtendedResource"
 _NEEDS_GATE: Final = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
-MAX_DEVICES: Final = 32
-"""AllocationResultsMaxSize of resource.k8s.io/v1."""
 
 Source = Literal["device-plugin", "dra", "both", "none"]
 
@@ -413,11 +412,7 @@ def _fewer(ctx: Context, row: Served, nodes: Iterable[str]) -> Iterator[str]:
 
 
 def _too_big(pods: Iterable[PodUse], resource: str) -> list[str]:
-    return sorted(
-        f"{pod.namespace}/{pod.name}"
-        for pod in pods
-        if sum(count(ask.quantity) for ask in pod.asks if ask.resource == resource) > MAX_DEVICES
-    )
+    return sorted(f"{pod.namespace}/{pod.name}" for pod in pods if asked(pod).get(resource, 0) > MAX_DEVICES)
 
 
 def _plugin_of(ctx: Context, resource: str) -> Workload | None:

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from changegen.assess.allocate import MAX_DEVICES
 from changegen.assess.capacity import Need, Simulation, simulation
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
 from changegen.assess.dra import DeviceIndex, driver_log, index, owner_text
-from changegen.assess.extended import MAX_DEVICES
 from changegen.assess.selectors import judge
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
@@ -122,8 +122,24 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
         for use in pod.claims
         if not use.claim and use.template
     ]
-    for need in made.needs(pod):
-        found.extend(_need(ctx, at, made, pod, need))
+    stopped = made.stopped_by(pod)
+    if stopped:
+        found.append(
+            Cause(
+                text=trn(
+                    "it asks for all devices of a kind, and the scheduler places no such Pod while pool {pools} is not complete "
+                    "or not valid",
+                    "it asks for all devices of a kind, and the scheduler places no such Pod while pools {pools} are not "
+                    "complete or not valid",
+                    n=len(stopped),
+                    pools=names(stopped),
+                ),
+                commands=("kubectl get resourceslices -o wide",),
+            )
+        )
+    else:
+        for need in made.needs(pod):
+            found.extend(_need(ctx, at, made, pod, need))
     return tuple(
         Cause(text=cause.text, commands=tuple(c for c in (*cause.commands, describe) if c)) for cause in found
     )
@@ -225,7 +241,20 @@ def _need(ctx: Context, at: DeviceIndex, made: Simulation, pod: PodUse, need: Ne
     )
     if tainted:
         reasons.append(tr("free devices on {nodes} are tainted", nodes=names(tainted)))
-    open_nodes = {name for name in large if name not in barred}
+    unfinished = {f"{k.driver}/{k.pool}" for k in members if (k.driver, k.pool) in made.unfinished}
+    if unfinished:
+        reasons.append(
+            trn(
+                "pool {pools} is not complete or not valid, and gives nothing",
+                "pools {pools} are not complete or not valid, and give nothing",
+                n=len(unfinished),
+                pools=names(unfinished),
+            )
+        )
+    whole = {at.devices[k].node or "" for k in members if (k.driver, k.pool) not in made.unfinished}
+    open_nodes = {
+        name for name in large if name not in barred and (name in whole or "" in whole or name in by_plugin)
+    }
     if open_nodes:
         reasons.append(tr("too few are free on {nodes}", nodes=names(open_nodes)))
     yield Cause(

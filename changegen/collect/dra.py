@@ -261,9 +261,11 @@ def _policy(policy: wire.RequestPolicy) -> CapacityPolicy:
     )
 
 
-def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice) -> Device:
+def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice, of_pool: str) -> Device:
     body = device.body
-    node = spec.node_name or body.node_name or _named_node(body.node_selector or spec.node_selector) or None
+    selector = body.node_selector or spec.node_selector
+    node = spec.node_name or body.node_name or _named_node(selector) or None
+    where = "" if node else "all" if body.all_nodes or spec.all_nodes else selector_text(selector)
     groups: list[str] = []
     counters: list[str] = []
     for use in body.consumes_counters or ():
@@ -283,6 +285,7 @@ def _device(driver: str, spec: wire.SliceSpec, device: wire.SliceDevice) -> Devi
     return Device(
         name=device.name,
         node=node,
+        node_selector=where if where != of_pool else "",
         attributes={
             _qualified(driver, name): _attribute(value)
             for name, value in sorted((body.attributes or {}).items())
@@ -321,9 +324,6 @@ def _pool(driver: str, name: str, items: list[Located[wire.ResourceSlice]]) -> P
     expected = max(
         (n for item in counted if (n := item.obj.spec.pool.resource_slice_count) is not None), default=None
     )
-    devices = [
-        _device(driver, item.obj.spec, device) for item in counted for device in item.obj.spec.devices or ()
-    ]
     nodes = {item.obj.spec.node_name or _named_node(item.obj.spec.node_selector) or None for item in counted}
     node = nodes.pop() if len(nodes) == 1 else None
     if any(item.obj.spec.all_nodes for item in counted):
@@ -333,6 +333,11 @@ def _pool(driver: str, name: str, items: list[Located[wire.ResourceSlice]]) -> P
         where = " or ".join(sorted(texts))
     else:
         where = ""
+    devices = [
+        _device(driver, item.obj.spec, device, where)
+        for item in counted
+        for device in item.obj.spec.devices or ()
+    ]
     shared = {
         f"{counters.name}/{counter}={_text(value.value)}"
         for item in counted

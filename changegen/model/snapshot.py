@@ -448,6 +448,8 @@ class Device(Model, frozen=True, kw_only=True):
     name: str
     node: str | None = None
     """None: all nodes or a selector; see ``node_selector``."""
+    node_selector: str = ""
+    """As that of the pool, of which it differs; empty: the pool's is the device's too."""
     attributes: dict[str, Attribute] = {}
     """Keys qualified: a name without a domain is in the driver's (``gpu.example.com/model``)."""
     capacity: dict[str, str] = {}

@@ -431,6 +431,133 @@ def test_all_devices_means_all_of_the_node() -> None:
     assert (one_in_use.free_elsewhere, one_in_use.pending) == (0, 1)
 
 
+def test_all_devices_means_those_that_are_large_enough_and_none_where_one_is_tainted() -> None:
+    big, small = (
+        Device(name=f"gpu-{n}", node="n2", capacity={f"{DRIVER}/memory": text})
+        for n, text in enumerate(("80Gi", "40Gi"))
+    )
+    other = with_fields(pool("n2", 0), devices=(big, small))
+    pods = claiming("a", request(None, capacity={"memory": "60Gi"}))
+    assert rows(gpus(pool("n1", 1), other, *pods))["n1"].pending == 0
+    kept = rule(DRIVER, "n2", device="gpu-0", effect="NoSchedule")
+    assert rows(gpus(pool("n1", 1), other, *pods, kept))["n1"].pending == 1
+    beside = rule(DRIVER, "n2", device="gpu-1", effect="NoSchedule")
+    assert rows(gpus(pool("n1", 1), other, *pods, beside))["n1"].pending == 0
+
+
+def watching(*requests: DeviceRequest) -> int:
+    """Pods left Pending that ask for a device by itself and for these, where n2 has one device, a partition in use."""
+    part = parts_of("n2", "40Gi", counters="60Gi")
+    busy = holding("b", "n2", "gpu-0", "n2", requests={})
+    free = with_fields(pool("n2-free", 1, on="n2"), name="n2-free")
+    return rows(
+        gpus(pool("n1"), part, free, *claiming("a", request(), *requests), busy, node("n1"), node("n2"))
+    )["n1"].pending
+
+
+def test_admin_access_needs_counters_and_another_device_than_its_own_claim() -> None:
+    in_use = request(name="watch", admin_access=True)
+    # The free device goes to the first request, and the counter has 20Gi left of the 40Gi that the partition draws.
+    assert watching() == 0
+    assert watching(in_use) == 1
+    busy = holding("b", "n2", "gpu-1", "n2", requests={})
+    both = claiming("a", request(None, name="watch", admin_access=True))
+    assert rows(gpus(pool("n1"), pool("n2"), *both, *claiming("c", request()), busy))["n1"].pending == 0
+
+
+@pytest.mark.parametrize(("count", "pending"), [(32, 0), (33, 1), (None, 1)])
+def test_a_claim_holds_32_devices(count: int | None, pending: int) -> None:
+    pods = claiming("a", request(count))
+    assert rows(gpus(pool("n1"), pool("n2", 33), *pods))["n1"].pending == pending
+
+
+def test_requests_of_one_claim_hold_32_devices_together() -> None:
+    large = pool("n2", 40)
+    one = claiming("a", request(20), request(13, "s"))
+    assert rows(gpus(pool("n1"), large, *one))["n1"].pending == 1
+    fits = claiming("a", request(20), request(12, "s"))
+    assert rows(gpus(pool("n1"), large, *fits))["n1"].pending == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "broken", "where", "pending"),
+    [
+        (request(None), {}, "n3", 0),
+        (request(None), {"complete": False}, "n3", 1),
+        # One device is no matter for it, and neither is a node that may not run the Pod.
+        (request(), {"complete": False}, "n3", 0),
+        (request(None), {"complete": False}, "n4", 0),
+    ],
+)
+def test_a_request_for_all_waits_for_every_pool_that_it_could_meet(
+    request_: DeviceRequest, broken: dict[str, Any], where: str, pending: int
+) -> None:
+    other = pool(where, driver="nic.example.com", **broken)
+    nodes = [node(f"n{n}") for n in (1, 2, 3)]
+    cordoned = node("n4", unschedulable=True)
+    found = rows(gpus(pool("n1"), pool("n2"), other, *claiming("a", request_), *nodes, cordoned))["n1"]
+    assert found.pending == pending
+    assert ("nic.example.com/" in found.why) is bool(pending)
+
+
+def test_with_more_nodes_than_the_scheduler_tries_it_cannot_be_told_whether_all_waits() -> None:
+    other = pool("n3", driver="nic.example.com", complete=False)
+    nodes = [node(f"n{n}") for n in range(1, 103)]
+    found = rows(gpus(pool("n1"), pool("n2"), other, *claiming("a", request(None)), *nodes))["n1"]
+    assert (found.pending, found.undecided) == (0, 1)
+
+
+def test_constraints_on_all_devices_are_an_error_on_a_node_that_misses_them() -> None:
+    name = "x.example/n"
+    same = pool("n2", each={"attributes": {name: Attribute(type="int", value=1)}})
+    pods = claiming("a", request(None), constraints=(f"match {name} of r",))
+    found = rows(gpus(pool("n1"), same, *pods))["n1"]
+    assert (found.pending, found.undecided) == (0, 1)
+    assert "constraints on a request for all devices" in found.why
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        (Device(name="gpu-0", node="n2"), Device(name="gpu-0", node="n2")),
+        (Device(name="gpu-0", node="n2", consumes_counters=("card/memory=1",)),),
+    ],
+    ids=["doubled", "no-counter"],
+)
+def test_a_pool_that_contradicts_itself_gives_nothing(devices: tuple[Device, ...]) -> None:
+    pods = holding("a", "n1", "gpu-0", "n1", requests={})
+    bad = with_fields(pool("n2", 0), devices=devices)
+    assert rows(gpus(pool("n1"), bad, pods))["n1"].pending == 1
+    good = with_fields(pool("n2", 0), devices=devices, shared_counters=("card/memory=1",))
+    both = rows(gpus(pool("n1"), good, pods))["n1"].pending
+    assert both == (1 if len(devices) > 1 else 0)
+
+
+@pytest.mark.parametrize(("version", "pending"), [("v1.36.3", 1), ("v1.37.2", 0)])
+def test_slices_with_counters_count_everywhere_until_1_36(version: str, pending: int) -> None:
+    other = pool("n9", driver="nic.example.com", complete=False, shared_counters=("card/memory=1",))
+    snapshot = gpus(pool("n1"), pool("n2"), other, *claiming("a", request(None)), node("n1"), node("n2"))
+    found = with_fields(snapshot, cluster=with_fields(snapshot.cluster, server_version=version))
+    assert rows(found)["n1"].pending == pending
+
+
+def test_devices_of_one_pool_may_reach_other_nodes_each() -> None:
+    fabric = with_fields(
+        pool("fabric", 0, on=""),
+        devices=(
+            Device(name="a", node_selector="rack=1"),
+            Device(name="b", node_selector="rack=2"),
+            Device(name="c", node_selector="all"),
+        ),
+    )
+
+    def left(count: int) -> int:
+        places = (node("n1"), node("n2", labels={"rack": "2"}))
+        return rows(gpus(pool("n1"), fabric, *claiming("a", request(count)), *places))["n1"].pending
+
+    assert (left(2), left(3)) == (0, 1)
+
+
 def test_alternatives_are_tried_in_order() -> None:
     pods = claiming(
         "a",

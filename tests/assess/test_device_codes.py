@@ -292,6 +292,12 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
         ),
         lambda: BASE,
     ),
+    "CG-SLICE-007": (
+        lambda: on(pool("n1", each={"consumes_counters": ("card/memory=1",)})),
+        lambda: on(
+            pool("n1", each={"consumes_counters": ("card/memory=1",)}, shared_counters=("card/memory=1",))
+        ),
+    ),
     "CG-TAINT-001": (
         lambda: on(pool("n1"), rule(DRIVER, effect="None")),
         lambda: on(pool("n1"), rule(DRIVER, effect="NoSchedule")),

@@ -18,6 +18,7 @@ from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
 from changegen.model.snapshot import (
+    DeviceRequest,
     DeviceStatus,
     Driver,
     DriverRights,
@@ -379,6 +380,23 @@ def waiting(wants: int = 1, **more: Any) -> PodUse:
         ((pool("n1"), waiting(1), gpu_class(selectors=("device.attributes['x'].y == 1",))), "fails on"),
         ((pool("n1"), waiting(1, node_selector={"a": "b"})), "not selected by a=b"),
         ((pool("n1", 1), waiting(1), holding("h", "n1", "gpu-0", "n1")), "too few are free on n1"),
+        (
+            (pool("n1", complete=False), waiting(1)),
+            f"pool {DRIVER}/n1 is not complete or not valid, and gives",
+        ),
+        (
+            (
+                pool("n1"),
+                pool("n1", driver="nic.example.com", complete=False),
+                node("n1"),
+                user("w", on="", claim="c", requests={}),
+                with_fields(
+                    claim("c"),
+                    requests=(DeviceRequest(name="r", device_class=DRIVER, count=None, mode="All"),),
+                ),
+            ),
+            "no such Pod while pool nic.example.com/n1 is not complete",
+        ),
         ((pool("n1"), waiting(1, requests={})), "CPU, memory and node affinity fit"),
         ((pool("n1"), waiting(1, other_constraints=("volume claims",))), "perhaps volume claims"),
         (

@@ -105,6 +105,18 @@ def test_a_pool_for_all_nodes_or_some_has_no_node() -> None:
     assert device_of(own).node == "n7"
 
 
+def test_each_device_of_a_pool_may_reach_other_nodes() -> None:
+    selector = (
+        "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [a, b]}]}]}"
+    )
+    own = NEW.replace("nodeName: n1", "perDeviceNodeSelection: true")
+    some = device_of(own.replace("    bindingConditions", f"    {selector}\n    bindingConditions"))
+    assert (some.node, some.node_selector) == (None, "rack in (a,b)")
+    every = device_of(own.replace("    bindingConditions", "    allNodes: true\n    bindingConditions"))
+    assert (every.node, every.node_selector) == (None, "all")
+    assert device_of(NEW.replace("nodeName: n1", selector)).node_selector == ""
+
+
 CLAIM = """
 metadata:
   name: c
