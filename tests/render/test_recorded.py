@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -215,3 +216,21 @@ def test_audit_junit_fails_where_something_blocks():
 def test_ticket_json_keeps_its_schema():
     schema = json.loads(CliRunner().invoke(cli, ["ticket", "--schema"]).stdout)
     jsonschema_rs.validator_for(schema).validate(json.loads(render.render(ticket(), "json")))
+
+
+@pytest.mark.parametrize("fmt", ["markdown", "html", "gitlab", "servicenow-text", "jira-text"])
+def test_every_format_says_which_way_back_before_its_commands(fmt: str):
+    made = ticket()
+    text = render.render(made, fmt).decode()
+    plain = html.unescape(re.sub(r"<[^>]+>", "", text)).replace("\\", "")
+    ways = plain.index("follow that line alone")
+    for fork in made.rollback_forks:
+        assert fork.when.replace("`", "") in plain.replace("`", ""), fork.when
+    restore = next(b for b in made.rollback if b.what.startswith("The whole data store"))
+    at = plain.find(restore.commands[0].text[:40])
+    # A field of a form is cut before it; where the commands are, what must be true for them is too.
+    assert at == -1 or ways < at
+    assert at != -1 or fmt in ("servicenow-text", "jira-text")
+    for back in made.rollback:
+        if at != -1 and back.guard:
+            assert back.guard[:60].replace("`", "") in plain.replace("`", ""), back.id
