@@ -1305,10 +1305,11 @@ def _budgets(ctx: Context) -> Iterator[Finding]:
 
 
 def _bare(ctx: Context) -> Iterator[Finding]:
+    # A drain takes the Pods of its node: one that waits for a node stays as it is.
     bare = [
         pod
         for pod in ctx.snapshot.pods
-        if pod.owner is None and not pod.owner_chain and pod.phase not in FINISHED
+        if pod.node and pod.owner is None and not pod.owner_chain and pod.phase not in FINISHED
     ]
     if not bare:
         return
