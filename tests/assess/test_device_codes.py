@@ -398,7 +398,11 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
         lambda: on(user("a"), disruption_budgets=budget(0)),
     ),
     "CG-DRAIN-001": (lambda: on(user("a", local_storage=True)), lambda: on(user("a"))),
-    "CG-DRAIN-002": (lambda: on(user("a", owner=None)), lambda: on(user("a"))),
+    # A Pod that waits for a node is on none that is drained.
+    "CG-DRAIN-002": (
+        lambda: on(user("a", owner=None)),
+        lambda: on(user("a"), user("b", on="", owner=None)),
+    ),
     "CG-CLAIM-001": (
         lambda: on(pool("n1"), user("a", claim="c"), claim("c", ("n1", "gpu-0"), pods=("a",), **STUCK)),
         lambda: on(pool("n1"), user("a", claim="c"), claim("c", ("n1", "gpu-0"), pods=("a",))),
