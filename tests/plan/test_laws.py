@@ -155,7 +155,7 @@ def test_no_placeholder_is_left_in_any_text(made: Ticket) -> None:
 
 
 def test_every_shell_variable_is_explained_where_it_is_first_used(made: Ticket) -> None:
-    own = {"NODE", "HOME", "KUBECACHEDIR", "TICKET_INPUT"}
+    own = {"NODE", "HOME", "KUBECACHEDIR", "TICKET_INPUT", "N"}
     seen: set[str] = set()
     for step in made.steps:
         notes = "\n".join(step.notes)
@@ -171,8 +171,12 @@ def test_every_shell_variable_is_explained_where_it_is_first_used(made: Ticket) 
 
 def test_a_node_that_nobody_chose_stops_the_command(made: Ticket) -> None:
     for step in made.steps:
-        if step.phase == "nodes":
-            assert not any('"$NODE"' in command.text for command in step.commands), step.id
+        assert not any(re.search(r"\$NODE\b", command.text) for command in step.commands), step.id
+        chosen = [c for c in step.commands if "${NODE:?}" in c.text or c.where == "the node in $NODE"]
+        if chosen:
+            # Named before the first block that is for it, and in words with all others.
+            assert step.commands[0].text == f"NODE={step.nodes[0]}", step.id
+            assert any("NODE" in note for note in step.notes), step.id
 
 
 def test_commands_are_shell(made: Ticket) -> None:
