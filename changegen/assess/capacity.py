@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -29,6 +29,7 @@ from changegen.assess.allocate import (
     allocate,
     constraint_of,
     counters_of,
+    holds,
     take,
     used_counters,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "CODES",
     "Need",
     "Simulation",
+    "Stop",
     "blast_rows",
     "capacity_rows",
     "findings",
@@ -195,6 +197,14 @@ def _decimal(text: str) -> Decimal | None:
         return parse_quantity(text).key
     except QuantityError:
         return None
+
+
+class Stop(NamedTuple):
+    """Something for which the scheduler gives up on a Pod, on all nodes."""
+
+    text: str
+    certain: bool
+    """False: it depends on the order in which devices or nodes are looked at."""
 
 
 class _Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -382,6 +392,10 @@ class Simulation:
     def _all_of(self, found: list[DeviceId], need: Need, state: _State | None) -> list[DeviceId]:
         """The devices of a request for all of a node: none where one of them cannot be had."""
         wanted = [d for d in found if take(d, self.at.devices[d], need) is not None]
+        if self._until_1_36 and not need.admin:
+            # A device without room for one more share was passed over then; from 1.37 on it is one too few.
+            consumed = state.taken.consumed if state is not None else self._held.consumed
+            wanted = [d for d in wanted if self._has_room(d, need, consumed)]
         if len(wanted) > MAX_DEVICES:
             return []
         for device in wanted:
@@ -399,14 +413,26 @@ class Simulation:
         }
 
     @cached_property
-    def _counters_everywhere(self) -> bool:
-        """Whether slices with counters count for every node: until 1.36 (`GatherPools` of the allocator)."""
+    def _until_1_36(self) -> bool:
+        """Whether the allocator is that of 1.36 or older, or not known."""
         minor = minor_of(self.at.snapshot.cluster.server_version)
         return minor is None or minor_key(minor) <= minor_key("1.36")
 
+    def _has_room(
+        self, device: DeviceId, need: Need, consumed: Mapping[tuple[DeviceId, str], Decimal]
+    ) -> bool:
+        """Whether a share of a device that several claims may hold is left."""
+        found = self.at.devices[device]
+        return not found.allow_multiple_allocations or all(
+            consumed.get((device, name), Decimal(0)) + amount
+            <= (_decimal(found.capacity[name]) or Decimal(0))
+            for name, amount in (take(device, found, need) or {}).items()
+        )
+
     def _has_slices(self, pool: Pool, node: str) -> bool:
         """Whether slices of a pool count for a node."""
-        if (self._counters_everywhere and pool.shared_counters) or (
+        # Slices with counters were gathered for every node until 1.36.
+        if (self._until_1_36 and pool.shared_counters) or (
             pool.node_selector and self._selects(pool.node_selector, node) is not False
         ):
             return True
@@ -418,28 +444,104 @@ class Simulation:
             for device in pool.devices
         )
 
-    def stopped_by(
+    def stops(
         self, pod: PodUse, kept: frozenset[tuple[str, str]] = frozenset(), out: str = ""
-    ) -> tuple[str, ...]:
-        """Pools that keep a Pod from every node, since it asks for all devices of a kind (mode All).
+    ) -> tuple[Stop, ...]:
+        """What makes the scheduler give up on a Pod, whichever node it would fit on.
 
-        The allocator gives up with an error, of which the scheduler takes the Pod off, where a node that may run the Pod
-        has slices of a pool that is not complete or not valid, of whatever driver. `kept` are claims that need nothing,
-        `out` is a node that is drained.
+        The allocator returns an error, not a refusal of one node, where a node that may run the Pod has slices of a pool
+        that is not complete or not valid while a request asks for all devices (of whatever driver), where all devices are
+        more than a claim can hold or miss a constraint, and where a selector fails on a device that is looked at. `kept`
+        are claims that need nothing, `out` is a node that is drained.
         """
-        if not self.unfinished or not any(
-            option.everything
-            for need in self.needs(pod)
-            if not (need.named and (pod.namespace, need.claim) in kept)
-            for option in (need, *need.others)
-        ):
+        needs = [n for n in self.needs(pod) if not (n.named and (pod.namespace, n.claim) in kept)]
+        options = [option for need in needs for option in (need, *need.others)]
+        failing = {o: self.at.failing(o.class_name, o.selectors) for o in options if o.class_name}
+        if not any(o.everything for o in options) and not any(failing.values()):
             return ()
-        open_nodes = [name for name, why in self.obstacles(pod).items() if not why and name != out]
-        return tuple(
-            f"{pool.driver}/{pool.name}"
-            for pool in self.unfinished.values()
-            if any(self._has_slices(pool, name) for name in open_nodes)
-        )
+        places = [name for name, why in self.obstacles(pod).items() if not why and name != out]
+        certain = len(self.at.nodes) <= _ALL_TRIED
+        found: list[Stop] = []
+        if any(o.everything for o in options):
+            found.extend(
+                Stop(
+                    tr(
+                        "a request for all devices meets pool {pool}, which is not complete or not valid",
+                        pool=f"{pool.driver}/{pool.name}",
+                    ),
+                    certain,
+                )
+                for pool in self.unfinished.values()
+                if any(self._has_slices(pool, name) for name in places)
+            )
+        for name in places:
+            found.extend(Stop(text, certain) for text in self._too_many_of(name, needs))
+            found.extend(
+                Stop(stop.text, stop.certain and certain and len(needs) == 1)
+                for stop in self._constraint_of_all(name, pod, needs)
+            )
+            for option, errors in failing.items():
+                if option.extended and self.by_plugin(name, option.resource):
+                    continue
+                stop = self._fails(name, option, errors)
+                if stop is not None:
+                    sure = certain and (option.everything or (len(needs) == 1 and option is needs[0]))
+                    found.append(Stop(stop.text, stop.certain and sure))
+        return tuple(dict.fromkeys(found))
+
+    def _within_reach(self, node: str, devices: Iterable[DeviceId]) -> list[DeviceId]:
+        return [
+            d
+            for d in devices
+            if (d.driver, d.pool) not in self.unfinished
+            and (self.at.devices[d].node == node or (not self.at.devices[d].node and self._reaches(d, node)))
+        ]
+
+    def _fails(self, node: str, need: Need, errors: Mapping[DeviceId, str]) -> Stop | None:
+        """A selector that fails on a device of a node; certain where that device is looked at before enough are found."""
+        met = [
+            device
+            for device in self._within_reach(node, errors)
+            if need.everything or need.admin or self.at.free(device)
+        ]
+        if not met:
+            return None
+        text = tr("a selector fails on {device}: {error}", device=str(met[0]), error=errors[met[0]])
+        return Stop(text, need.everything or self.available(node, need) < need.amount)
+
+    def _too_many_of(self, node: str, needs: Iterable[Need]) -> Iterator[str]:
+        """Whether all devices of a node are more than a claim can hold, with what the claim asks for beside."""
+        least: Counter[str] = Counter()
+        all_of: set[str] = set()
+        for need in needs:
+            options = (need, *need.others)
+            least[need.claim] += min(len(self._all(node, o)) if o.everything else o.amount for o in options)
+            if any(option.everything for option in options):
+                all_of.add(need.claim)
+        if any(least[claim] > MAX_DEVICES for claim in all_of):
+            yield tr(
+                "a request for all devices finds too many on {node}: a claim holds at most {most}",
+                node=node,
+                most=MAX_DEVICES,
+            )
+
+    def _constraint_of_all(self, node: str, pod: PodUse, needs: Sequence[Need]) -> Iterator[Stop]:
+        """Whether all devices of a node could be had, but miss a constraint of the claim."""
+        constraints = self.constraints(pod)
+        for need in needs:
+            devices = self._of_node(node, need) if need.everything else []
+            mine = [constraint for constraint in constraints if constraint.concerns(need)]
+            if devices and not all(holds(c, [(need, d) for d in devices], self.at) for c in mine):
+                text = tr("all devices of {node} do not meet a constraint of the claim together", node=node)
+                yield Stop(text, not need.others)
+
+    def _all(self, node: str, need: Need) -> list[DeviceId]:
+        """What a request for all devices would get on a node, in use or tainted or not."""
+        return [
+            device
+            for device in self._within_reach(node, (d for found in self.suited(need).values() for d in found))
+            if take(device, self.at.devices[device], need) is not None
+        ]
 
     def _reaches(self, device: DeviceId, node: str) -> bool | None:
         """Whether a device that belongs to no single node can be used on one; None where its selector is not understood."""
@@ -489,6 +591,17 @@ class Simulation:
                     held.consumed[key, full] += _decimal(text) or Decimal(0)
         return held
 
+    def _shares_of(self, key: DeviceId, gone: set[tuple[str, str]]) -> Iterator[tuple[str, Decimal]]:
+        """What claims take of a device that is shared, of which no Pod but these holds the claim."""
+        for holding in self.at.holdings[key]:
+            holders = {(holding.claim.namespace, c.name) for c in holding.claim.reserved_for}
+            if holders and holders <= gone:
+                for name, text in holding.result.consumed.items():
+                    yield (
+                        name if "/" in name else f"{key.driver}/{name}",
+                        _decimal(text) or Decimal(0),
+                    )
+
     @cached_property
     def _holders(self) -> dict[DeviceId, frozenset[tuple[str, str]]]:
         """Devices that one claim at a time may hold -> the Pods for which they are held."""
@@ -527,6 +640,10 @@ class Simulation:
                 released.add(key)
                 for name, amount in counters_of(self.at.devices[key]):
                     state.taken.counters[key.driver, key.pool, name] -= amount
+        for key in self._in_use:
+            if everywhere or self.at.devices[key].node is None:
+                for name, amount in self._shares_of(key, gone):
+                    state.taken.consumed[key, name] -= amount
         state.released = frozenset(released)
         state.kept = frozenset(
             (claim.namespace, claim.name)
@@ -712,7 +829,7 @@ class Simulation:
 
     def nodes_for(self, pod: PodUse) -> tuple[str, ...]:
         """Nodes where all needs of a Pod are met together now, its own devices aside."""
-        if self.stopped_by(pod):
+        if any(stop.certain for stop in self.stops(pod)):
             return ()
         needs = self.needs(pod)
         found = []
@@ -720,7 +837,7 @@ class Simulation:
             if why:
                 continue
             try:
-                if self._fits(name, pod, needs, self._start([pod])):
+                if self._fits(name, pod, needs, self._start([pod], everywhere=True)):
                     found.append(name)
             except TooManyError:
                 continue
@@ -758,10 +875,9 @@ class Simulation:
         self, pod: PodUse, needs: tuple[Need, ...], state: _State, out: str
     ) -> tuple[bool, tuple[str, ...]]:
         """(whether the Pod may fit somewhere else, why that cannot be told for certain)."""
-        if self.stopped_by(pod, state.kept, out):
-            if len(self.at.nodes) <= _ALL_TRIED:
-                return False, ()
-            return True, (tr("pools that are not complete or not valid"),)
+        stops = self.stops(pod, state.kept, out)
+        if any(stop.certain for stop in stops):
+            return False, ()
         obstacles = self.obstacles(pod)
         given_up = False
         named = any(need.named for need in needs)
@@ -780,7 +896,7 @@ class Simulation:
             except TooManyError:
                 given_up = True
                 continue
-            return True, self._doubts(candidate, pod, needs)
+            return True, (*self._doubts(candidate, pod, needs), *(stop.text for stop in stops))
         if given_up:
             return True, (tr("more combinations of devices than are tried"),)
         return False, ()
@@ -802,8 +918,6 @@ class Simulation:
                     found.append(tr("selectors that could not be evaluated"))
                 if any(self.at.devices[d].node is None and self._reaches(d, node) is None for d in devices):
                     found.append(tr("node selectors of devices that were not understood"))
-        if any(need.everything and c.concerns(need) for need in needs for c in self.constraints(pod)):
-            found.append(tr("constraints on a request for all devices"))
         if any(constraint.attribute in self._lists for constraint in self.constraints(pod)):
             found.append(tr("constraints on attributes that are lists"))
         return tuple(dict.fromkeys(found))
@@ -880,17 +994,15 @@ class Simulation:
         if any(self.constraints(pod) for pod, _ in concerned if (pod.namespace, pod.name) in waiting):
             reasons.append(tr("the claims' constraints must hold for all their devices together"))
         stopped = dict.fromkeys(
-            pool
+            stop.text
             for pod, _ in concerned
             if (pod.namespace, pod.name) in waiting
-            for pool in self.stopped_by(pod, out=node)
+            for stop in self.stops(pod, out=node)
+            if stop.certain
         )
         if stopped:
             reasons.append(
-                tr(
-                    "requests for all devices wait for pools that are not complete or not valid: {pools}",
-                    pools=names(stopped),
-                )
+                tr("the scheduler gives up on the Pod with an error ({why})", why=", ".join([*stopped][:3]))
             )
         if bare:
             reasons.append(

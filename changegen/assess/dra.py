@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from changegen.assess.context import Context
-from changegen.assess.selectors import class_takes, takes
+from changegen.assess.selectors import class_takes, failure, takes
 from changegen.i18n import tr
 from changegen.model.snapshot import (
     AllocatedDevice,
@@ -303,6 +303,25 @@ class DeviceIndex:
 
     @cached_property
     def _certain(self) -> dict[tuple[str, tuple[str, ...]], tuple[DeviceId, ...]]:
+        return {}
+
+    def failing(self, class_name: str, selectors: Iterable[str] = ()) -> dict[DeviceId, str]:
+        """Devices on which a selector of a class or of a request fails -> the error; the allocator gives up on meeting one."""
+        wanted = tuple(selectors)
+        found = self._failing.get((class_name, wanted))
+        if found is None:
+            device_class = self.classes.get(class_name)
+            expressions = (*device_class.selectors, *wanted) if device_class is not None else ()
+            found = {}
+            for key, device in self.devices.items():
+                error = failure(expressions, key.driver, device)
+                if error:
+                    found[key] = error
+            self._failing[class_name, wanted] = found
+        return found
+
+    @cached_property
+    def _failing(self) -> dict[tuple[str, tuple[str, ...]], dict[DeviceId, str]]:
         return {}
 
     @cached_property

@@ -18,7 +18,16 @@ import msgspec
 from changegen.model.snapshot import Attribute, Device, DeviceClass
 from changegen.quantity import Quantity, QuantityError, parse_quantity
 
-__all__ = ["Reference", "SelectorSyntaxError", "Verdict", "class_takes", "judge", "references", "takes"]
+__all__ = [
+    "Reference",
+    "SelectorSyntaxError",
+    "Verdict",
+    "class_takes",
+    "failure",
+    "judge",
+    "references",
+    "takes",
+]
 
 
 class SelectorSyntaxError(ValueError):
@@ -691,6 +700,15 @@ def takes(expressions: Iterable[str], driver: str, device: Device) -> bool | Non
         if verdict.takes is None:
             answer = None
     return answer
+
+
+def failure(expressions: Iterable[str], driver: str, device: Device) -> str:
+    """The error of the first selector that fails on a device, where those before it take the device; empty: none does."""
+    for expression in expressions:
+        verdict = judge(expression, driver, device)
+        if not verdict.takes:
+            return verdict.error
+    return ""
 
 
 def class_takes(device_class: DeviceClass, driver: str, device: Device) -> bool | None:

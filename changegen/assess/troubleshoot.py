@@ -14,7 +14,7 @@ from changegen.assess.allocate import MAX_DEVICES
 from changegen.assess.capacity import Need, Simulation, simulation
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
-from changegen.assess.dra import DeviceIndex, driver_log, index, owner_text
+from changegen.assess.dra import DeviceId, DeviceIndex, driver_log, index, owner_text
 from changegen.assess.selectors import judge
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
@@ -122,17 +122,16 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
         for use in pod.claims
         if not use.claim and use.template
     ]
-    stopped = made.stopped_by(pod)
-    if stopped:
+    waiting = [*_not_ready(at, pod)]
+    stopped = [stop.text for stop in made.stops(pod) if stop.certain]
+    if waiting:
+        found.extend(waiting)
+    elif stopped:
         found.append(
             Cause(
-                text=trn(
-                    "it asks for all devices of a kind, and the scheduler places no such Pod while pool {pools} is not complete "
-                    "or not valid",
-                    "it asks for all devices of a kind, and the scheduler places no such Pod while pools {pools} are not "
-                    "complete or not valid",
-                    n=len(stopped),
-                    pools=names(stopped),
+                text=tr(
+                    "the scheduler gives up on it with an error, whichever node has devices: {why}",
+                    why="; ".join(stopped[:3]),
                 ),
                 commands=("kubectl get resourceslices -o wide",),
             )
@@ -143,6 +142,35 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
     return tuple(
         Cause(text=cause.text, commands=tuple(c for c in (*cause.commands, describe) if c)) for cause in found
     )
+
+
+def _not_ready(at: DeviceIndex, pod: PodUse) -> Iterator[Cause]:
+    """Binding conditions that the driver has not reported yet: the claim is allocated, and the Pod is bound after them."""
+    for claim in at.claims_of_pod.get((pod.namespace, pod.name), ()):
+        for result in claim.devices:
+            device = at.devices.get(DeviceId(result.driver, result.pool, result.device))
+            reported = {
+                condition.type
+                for status in claim.device_status
+                if (status.driver, status.pool, status.device) == (result.driver, result.pool, result.device)
+                for condition in status.conditions
+                if condition.status == "True"
+            }
+            missing = sorted(set(device.binding_conditions) - reported) if device is not None else []
+            if missing:
+                yield Cause(
+                    text=tr(
+                        "claim {claim} is allocated; the scheduler binds the Pod when {driver} reports {conditions} of device "
+                        "{device}",
+                        claim=f"{claim.namespace}/{claim.name}",
+                        driver=result.driver,
+                        conditions=", ".join(missing),
+                        device=f"{result.pool}/{result.device}",
+                    ),
+                    commands=(
+                        f"kubectl -n {word(claim.namespace)} get resourceclaim {word(claim.name)} -o jsonpath='{{.status.devices}}'",
+                    ),
+                )
 
 
 def _need(ctx: Context, at: DeviceIndex, made: Simulation, pod: PodUse, need: Need) -> Iterator[Cause]:

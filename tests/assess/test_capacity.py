@@ -31,6 +31,7 @@ from changegen.model.ticket import CapacityRow
 from tests.assess.build import context, node, of, run, with_fields
 from tests.assess.gpus import DRIVER, RESOURCE, claim, gpus, holding, pool, rule, tainted, user
 
+NUMA = "resource.kubernetes.io/numaNode"
 ONLY = NodeTaint(key="example.com/gpu-only", value="true", effect="NoSchedule")
 
 
@@ -406,6 +407,31 @@ def test_capacity_that_claims_share(
     assert rows(snapshot)["n1"].pending == pending
 
 
+@pytest.mark.parametrize(("version", "pending"), [("v1.36.3", 0), ("v1.37.2", 1)])
+def test_all_devices_and_one_without_room_for_a_share(version: str, pending: int) -> None:
+    second = Device(
+        name="gpu-1", node="n2", allow_multiple_allocations=True, capacity={f"{DRIVER}/bandwidth": "10G"}
+    )
+    nics, held = shared_nic("6G")
+    both = with_fields(nics, devices=(*nics.devices, second))
+    snapshot = gpus(pool("n1", 1), both, held, *claiming("a", request(None, capacity={"bandwidth": "5G"})))
+    found = with_fields(snapshot, cluster=with_fields(snapshot.cluster, server_version=version))
+    assert rows(found)["n1"].pending == pending
+
+
+@pytest.mark.parametrize(("holder", "pending"), [("a", 0), ("b", 1)])
+def test_a_share_of_a_device_of_all_nodes_comes_free_with_its_pod(holder: str, pending: int) -> None:
+    nic = Device(name="nic", allow_multiple_allocations=True, capacity={f"{DRIVER}/bandwidth": "10G"})
+    fabric = with_fields(pool("fabric", 0, on=""), devices=(nic,), node_selector="all")
+    share = AllocatedDevice(
+        request="r", driver=DRIVER, pool="fabric", device="nic", share_id="s", consumed={"bandwidth": "6G"}
+    )
+    user_, made = claiming("a", request(capacity={"bandwidth": "6G"}))
+    mine = with_fields(made, devices=(share,)) if holder == "a" else made
+    other = with_fields(claim("held", pods=("b",), allocated=True), devices=(share,) if holder == "b" else ())
+    assert rows(gpus(fabric, user_, mine, other, node("n1"), node("n2")))["n1"].pending == pending
+
+
 def test_a_capacity_that_a_device_lacks() -> None:
     wanted = request(capacity={"slots": "1"})
     snapshot = gpus(pool("n1", 1), *shared_nic("0"), *claiming("a", wanted), node("n1"), node("n2"))
@@ -507,13 +533,64 @@ def test_with_more_nodes_than_the_scheduler_tries_it_cannot_be_told_whether_all_
     assert (found.pending, found.undecided) == (0, 1)
 
 
-def test_constraints_on_all_devices_are_an_error_on_a_node_that_misses_them() -> None:
-    name = "x.example/n"
-    same = pool("n2", each={"attributes": {name: Attribute(type="int", value=1)}})
-    pods = claiming("a", request(None), constraints=(f"match {name} of r",))
-    found = rows(gpus(pool("n1"), same, *pods))["n1"]
-    assert (found.pending, found.undecided) == (0, 1)
-    assert "constraints on a request for all devices" in found.why
+def numbered(name: str, *values: int) -> Pool:
+    each = [
+        Device(name=f"gpu-{at}", node=name, attributes={NUMA: Attribute(type="int", value=value)})
+        for at, value in enumerate(values)
+    ]
+    found: Pool = with_fields(pool(name, 0), devices=tuple(each))
+    return found
+
+
+@pytest.mark.parametrize(("other", "pending"), [((1, 1), 0), ((0, 1), 1), ((), 0)])
+def test_a_constraint_on_all_devices_is_an_error_for_every_node_where_one_misses_it(
+    other: tuple[int, ...], pending: int
+) -> None:
+    pods = claiming("a", request(None), constraints=(f"match {NUMA} of r",))
+    found = rows(gpus(numbered("n1", 1), numbered("n2", 1, 1), numbered("n3", *other), *pods))["n1"]
+    assert (found.pending, found.undecided) == (pending, 0)
+    assert ("all devices of n3 do not meet a constraint" in found.why) is bool(pending)
+
+
+@pytest.mark.parametrize(("other", "pending"), [(32, 0), (33, 1)])
+def test_all_devices_of_one_node_that_are_too_many_keep_the_pod_from_every_node(
+    other: int, pending: int
+) -> None:
+    found = rows(gpus(pool("n1"), pool("n2"), pool("n3", other), *claiming("a", request(None))))["n1"]
+    assert found.pending == pending
+
+
+def modelled(name: str, *models: str) -> Pool:
+    each = [
+        Device(
+            name=f"gpu-{at}",
+            node=name,
+            attributes={f"{DRIVER}/model": Attribute(type="string", value=model)} if model else {},
+        )
+        for at, model in enumerate(models)
+    ]
+    found: Pool = with_fields(pool(name, 0), devices=tuple(each))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("selector", "other", "expected"),
+    [
+        # n3's device has no model: looking at it is an error, of which the Pod is placed nowhere.
+        ('device.attributes["{}"].model == "a"', ("",), (1, 0)),
+        ('device.attributes["{}"].model == "a"', ("b",), (0, 0)),
+        ('"model" in device.attributes["{0}"] && device.attributes["{0}"].model == "a"', ("",), (0, 0)),
+        # Whether it is looked at depends on which device comes first.
+        ('device.attributes["{}"].model == "a"', ("a", ""), (0, 1)),
+    ],
+)
+def test_a_selector_that_fails_on_one_device_keeps_the_pod_from_every_node(
+    selector: str, other: tuple[str, ...], expected: tuple[int, int]
+) -> None:
+    pods = claiming("a", request(selectors=(selector.format(DRIVER),)))
+    found = rows(gpus(modelled("n1", "a"), modelled("n2", "a"), modelled("n3", *other), *pods))["n1"]
+    assert (found.pending, found.undecided) == expected
+    assert (f"a selector fails on {DRIVER}/n3/" in found.why) is (expected != (0, 0))
 
 
 @pytest.mark.parametrize(

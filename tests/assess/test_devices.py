@@ -12,12 +12,14 @@ from changegen import kubedata, profiles
 from changegen.assess import Assessment, assess
 from changegen.assess.capability import feature_rows
 from changegen.assess.context import Context
+from changegen.assess.dra import driver_log
 from changegen.assess.extended import migration, served
-from changegen.assess.troubleshoot import driver_log, leader_log, pending_causes
+from changegen.assess.troubleshoot import leader_log, pending_causes
 from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
 from changegen.model.snapshot import (
+    Condition,
     DeviceRequest,
     DeviceStatus,
     Driver,
@@ -372,6 +374,18 @@ def waiting(wants: int = 1, **more: Any) -> PodUse:
     return user("w", on="", wants=wants, **more)
 
 
+@pytest.mark.parametrize(("reported", "named"), [("False", True), ("True", False)])
+def test_a_device_that_is_not_ready_for_binding(reported: str, named: bool) -> None:
+    slow = pool("n1", each={"binding_conditions": ("Ready",)})
+    status = DeviceStatus(
+        driver=DRIVER, pool="n1", device="gpu-0", conditions=(Condition(type="Ready", status=reported),)
+    )
+    held = with_fields(claim("c", ("n1", "gpu-0")), device_status=(status,))
+    found = causes(gpus(slow, held, node("n1"), user("w", on="", claim="c", requests={})))
+    assert len(found) == 1
+    assert (f"binds the Pod when {DRIVER} reports Ready of device n1/gpu-0" in found[0]) is named
+
+
 @pytest.mark.parametrize(
     ("parts", "text"),
     [
@@ -395,7 +409,7 @@ def waiting(wants: int = 1, **more: Any) -> PodUse:
                     requests=(DeviceRequest(name="r", device_class=DRIVER, count=None, mode="All"),),
                 ),
             ),
-            "no such Pod while pool nic.example.com/n1 is not complete",
+            "error, whichever node has devices: a request for all devices meets pool nic.example.com/n1",
         ),
         ((pool("n1"), waiting(1, requests={})), "CPU, memory and node affinity fit"),
         ((pool("n1"), waiting(1, other_constraints=("volume claims",))), "perhaps volume claims"),
