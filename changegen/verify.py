@@ -556,6 +556,11 @@ def _doers(ticket: Ticket, change: Change, subject: str) -> tuple[str, ...]:
             proves = fact == "kubeadm.version" and name.endswith("/kubeadm-config")
         if proves:
             found += check.steps
+    if change.area == "config_maps":
+        # Only `kubeadm upgrade apply` writes the version there, which is a step of the control plane; what comes
+        # after it (kubeadm upgrade node phase addon) reads it.
+        writing = {step.id for step in ticket.steps if step.phase == "control-plane"}
+        found = [step for step in found if step in writing] or found
     there = [step.id for step in ticket.steps if step.id in found and node in step.nodes]
     return tuple(there) if change.area == "components" and there else tuple(found)
 
@@ -630,7 +635,8 @@ def _config_state(subject: str, wanted: str, after: Snapshot) -> Told:
         if subject.startswith(f"{config.namespace}/{config.name} ") and config.kubernetes_version:
             if _same_version(config.kubernetes_version, wanted):
                 return "done", config.kubernetes_version, ""
-            return "not-done", config.kubernetes_version, tr("the next run of kubeadm starts from it")
+            why = tr("kubeadm upgrade apply writes it at its end, and the next run of kubeadm starts from it")
+            return "not-done", config.kubernetes_version, why
     return "unknown", "", tr("the ConfigMap was not read")
 
 

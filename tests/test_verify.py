@@ -85,7 +85,12 @@ def test_what_was_planned_and_not_done() -> None:
     assert "kube-proxy v1.36.3" in report().headline
     assert "coredns v1.14.2" in report().headline
     (addons,) = proxy.steps
-    assert proxy.steps == dns.steps == config.steps
+    assert proxy.steps == dns.steps
+    # Only kubeadm upgrade apply writes the version into kubeadm-config; the add-ons' phase reads it.
+    (applied,) = config.steps
+    (apply,) = [s.id for s in ticket().steps if any("kubeadm upgrade apply" in c.text for c in s.commands)]
+    assert applied == apply
+    assert f"to be done by {apply}" in config.why
     assert "CoreDNS" in next(s.title for s in ticket().steps if s.id == addons)
     assert proxy.why == f"to be done by {addons}"
     assert [s.phase for s in ticket().steps if s.id in gate.steps] == ["before"]
@@ -94,11 +99,11 @@ def test_what_was_planned_and_not_done() -> None:
 def test_the_headline_says_first_what_to_do_next() -> None:
     headline = report().headline
     (remedy,) = line(report().not_done, "kubeadm-config names SidecarContainers").steps
+    (applied,) = line(report().not_done, "kubeadm-config kubernetesVersion").steps
     (addons,) = line(report().not_done, "^kube-proxy$").steps
     titles = {step.id: step.title for step in ticket().steps}
-    assert headline.startswith(
-        f"Next: do {remedy} ({titles[remedy]}), {addons} ({titles[addons]}); ask who changed what was not planned: "
-    )
+    listed = ", ".join(f"{step} ({titles[step]})" for step in (remedy, applied, addons))
+    assert headline.startswith(f"Next: do {listed}; ask who changed what was not planned: ")
     asked = headline.partition("not planned: ")[2].partition(";")[0]
     assert "Pod ml/too-big: gone" in asked
     assert "images plugin v0.2.0 → v0.3.0" in asked

@@ -113,17 +113,19 @@ CGROUP = Code(
     title="cgroup v1",
     severity="warning",
     others=("info",),
-    meaning="From 1.35 on the kubelet does not start on cgroup v1 unless failCgroupV1 is false, and kubeadm's checks fail. Which "
-    "version a node has is in no API object.",
+    meaning="From 1.35 on the kubelet does not start on cgroup v1 unless failCgroupV1 is false, and kubeadm upgrade stops there "
+    "all the same (SystemVerification). Which version a node has is in no API object.",
     remedy="Look at the nodes: stat -fc %T /sys/fs/cgroup prints cgroup2fs for v2.",
     since_minor="1.35",
 )
 KERNEL = Code(
     code="CG-NODE-006",
-    title="Kernel older than kubeadm's check accepts",
+    title="Kernel that kubeadm's check does not name",
     severity="warning",
-    meaning="kubeadm's system verification accepts 5.4, 5.10, 5.15 and 6.x or newer.",
-    remedy="Bring the kernel up, or let kubeadm ignore the check knowingly.",
+    others=("info",),
+    meaning="kubeadm's system verification names 5.4, 5.10, 5.15 and 6.x or newer. Of another kernel it prints a warning and "
+    "goes on: it does not stop the upgrade.",
+    remedy="Ask the distributor of the kernel whether it is supported for the target, or bring it up.",
 )
 PARTS = Code(
     code="CG-PART-001",
@@ -578,6 +580,7 @@ def _node_finding(code: Code, message: str, group: list[Node], path: str, name: 
 
 
 _ACCEPTED_KERNELS: Final = ((5, 4), (5, 10), (5, 15))
+"""Beside 6.x and newer: k8s.io/system-validators, types_unix.go; another one is a warning (kernel_validator.go, Validate)."""
 
 
 def _requirements(ctx: Context) -> Iterator[Finding]:
@@ -624,12 +627,16 @@ def _requirements(ctx: Context) -> Iterator[Finding]:
         yield finding(
             KERNEL,
             tr(
-                "Kernels that kubeadm's check does not accept ({versions}) run on {names}.",
+                "Kernels that kubeadm's check does not name ({versions}) run on {names}: it warns and goes on.",
                 versions=names({n.kernel for n in weak}),
                 names=names(n.name for n in weak),
             ),
             component="kernel",
             instances=[n.name for n in weak],
+            # What lies between two of those that it names is often a distributor's own with years of support.
+            severity=None
+            if any((_kernel(n.kernel) or (0, 0)) < min(_ACCEPTED_KERNELS) for n in weak)
+            else "info",
         )
 
 

@@ -14,6 +14,12 @@ def _pod_lines() -> str:
     return tr("a Pod a line: name, node, the image that runs, since when; its tag is the value")
 
 
+def _etcd_lines() -> str:
+    return tr(
+        "a Pod a line: name, node, the image that runs, since when; the value is its tag without what follows a dash (3.7.0-0 is v3.7.0)"
+    )
+
+
 def _slices(what: str) -> str:
     return tr(
         "a slice a line: pool, generation, number of slices, then {what}; only the newest generation counts",
@@ -32,13 +38,13 @@ READS: dict[str, Callable[[Args], str]] = {
         'yes when a line has "name"; no when there is only APIResourceList or NotFound'
     ),
     "api.services-down": lambda _a: tr("none when every line ends in True"),
-    "component.running": lambda _a: _pod_lines(),
+    "component.running": lambda a: _etcd_lines() if arg(a, "component") == "etcd" else _pod_lines(),
     "component.daemon-versions": lambda _a: _pod_lines(),
     "component.names-gate": lambda a: tr(
         "a Pod a line with its whole command: none when no line has {gate}", gate=arg(a, "gate")
     ),
     "leader": lambda _a: "",
-    "kubelet.by-node": lambda _a: "",
+    "kubelet.by-node": lambda _a: tr("a node a line: its name, and the version of its kubelet"),
     "kubelet.versions": lambda _a: tr("a node a line: no other version among them"),
     "nodes.not-ready": lambda _a: tr("none when every line ends in True"),
     "nodes.cordoned": lambda _a: tr("none when no line ends in true"),
@@ -72,7 +78,9 @@ READS: dict[str, Callable[[Args], str]] = {
     "pods.pending-for-devices": lambda _a: tr("a Pod a line: those with a claim or a device resource count"),
     "pods.unhealthy-devices": lambda _a: tr("none when no line has another health than Healthy"),
     "rule.effect": lambda _a: "",
-    "rule.evicts": lambda _a: "",
+    "rule.evicts": lambda _a: tr(
+        "False when it evicts no Pod, True while it does; no line: the controller has not told yet"
+    ),
     "class.extended-resource": lambda _a: "",
     "runtime.evidence": lambda _a: "",
 }

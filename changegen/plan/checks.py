@@ -524,6 +524,27 @@ def _seen_inside(pod: PodUse, probe: Probe, *, each: bool) -> str:
     return tr("each Pod: {text}", text=text) if each else text
 
 
+def _runtime_reads(probe: Probe) -> str:
+    """How what a container prints is read: what stands for one device."""
+    if "ls -l /dev; env" in probe.command:
+        return tr(
+            "look for the device files in /dev, and for variables that name {subject}", subject=probe.subject
+        )
+    if "/sys/class/net/" in probe.command:
+        return tr(
+            "good when a hardware address is printed; no such file: the interface is not in the container"
+        )
+    if "ip -o addr" in probe.command:
+        return tr("good when the interface has the address; does not exist: it is not in the container")
+    if "env | grep" in probe.command:
+        return tr(
+            "a device a line, behind the name of its Pod: count the lines; no line: the container has none"
+        )
+    if "nvidia-smi" in probe.command:
+        return tr("a device a line, with its UUID: count the lines")
+    return tr("a device file a line: count those of devices; No such file: the container has none")
+
+
 def _runtime(scene: Scene) -> list[CheckDraft]:
     """What no API shows: a line a workload that uses devices, to be filled by someone who looks.
 
@@ -559,12 +580,7 @@ def _runtime(scene: Scene) -> list[CheckDraft]:
                 expected=_seen_inside(one, head, each=command != head.command),
                 compare="manual",
                 manual=tr("Needs someone who looks: no API shows what a container sees."),
-                reads_as=tr(
-                    "look for the device files in /dev, and for variables that name {subject}",
-                    subject=head.subject,
-                )
-                if "ls -l /dev; env" in head.command
-                else "",
+                reads_as=_runtime_reads(head),
             )
         )
     return drafts

@@ -70,7 +70,7 @@ def results_text(results: Results) -> str:
     lines += _deviations(tr("Done and not planned"), results.unplanned)
     lines += _deviations(tr("Planned and done"), view.planned_done(results))
     lines += _deviations(tr("Consequences of the planned change"), view.consequences(results))
-    lines += _deviations(tr("Unknown"), results.unknown)
+    lines += _deviations(tr("What this reading does not tell"), results.unknown)
     if results.ticked:
         lines.append(f"{tr('Steps that people ticked as done')} ({len(results.ticked)})")
         lines += [_plain(f"  {row.id} {row.title}: {view.tick_word(row)}") for row in results.ticked]

@@ -225,13 +225,14 @@ def test_what_was_only_for_the_change_is_taken_back_afterwards() -> None:
     assert any("nobody will go back" in note for note in after.notes)
 
 
-def test_drift_is_settled_before_the_backup_and_not_at_the_point_of_no_return() -> None:
+def test_drift_is_settled_once_the_control_plane_is_healthy_and_kept() -> None:
     made = step("Settle the drift")
     drift = [f for f in ticket().findings if f.code.startswith("CG-DRIFT-")]
     assert len(drift) >= 4
     assert {f.remedy for f in drift} == {(made.id,)}
-    backup = step("Back up the control plane")
-    assert int(made.id.split("-")[1]) < int(backup.id.split("-")[1])
+    health, backup = step("every etcd member is healthy"), step("Back up the control plane")
+    at = [int(item.id.split("-")[1]) for item in (health, backup, made)]
+    assert at == sorted(at)
     text = texts(made)
     for n in (1, 2, 3):
         assert f"kubectl --server=https://10.0.0.1{n}:6443 get --raw /apis/resource.k8s.io/v1beta2" in text
@@ -253,7 +254,9 @@ def test_owners_are_asked_with_the_logs_of_their_drivers() -> None:
     assert "uname -r" in texts(made)
     assert "fault which this change can make worse" in made.stop
     notes = "\n".join(made.notes)
-    assert "--ignore-preflight-errors=SystemVerification" in notes
+    # Run with kubeadm 1.37.2: a kernel that it does not name is a warning.
+    assert "[WARNING SystemVerification]" in notes
+    assert "--ignore-preflight-errors" not in notes
     assert "look simulated" in notes
     assert "sets no mode" in notes
 
@@ -281,7 +284,12 @@ def test_what_is_the_same_on_several_nodes_is_written_once() -> None:
     for made in (*ticket().steps, *ticket().rollback):
         written = [(c.text, c.where) for c in made.commands]
         # Restoring a member and putting its data in place belong together, and so do a node's manifests and its proof.
-        apart = ("snapshot restore", "get --raw /version | grep -F", "member add")
+        apart = (
+            "snapshot restore",
+            "get --raw /version | grep -F",
+            "member add",
+            "get --raw /readyz && break",
+        )
         once = not any(word in text for text, _ in written for word in apart)
         assert not once or len({text for text, _ in written}) == len(written), made.id
     backup = step("Back up the control plane")

@@ -8,6 +8,7 @@ last to leave a drained node. Every step names what must be true to go on and wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from changegen.i18n import tr
@@ -80,10 +81,17 @@ def _speak(steps: Sequence[StepDraft], findings: Sequence[Finding]) -> None:
             step.notes = [note for note in step.notes if note != item.message] + [said]
 
 
+_KEY = re.compile(r"\{\{[^{}]*\}\}")
+"""A step that is named by its key, in which names of nodes stand."""
+
+
 def speaks_of(step: StepDraft, item: Finding) -> bool:
     """Whether the step's words or commands name what a finding is about."""
-    text = "\n".join(
-        (step.title, step.why, step.go_on, step.stop, *step.notes, *(c.text for c in step.commands))
+    text = _KEY.sub(
+        "",
+        "\n".join(
+            (step.title, step.why, step.go_on, step.stop, *step.notes, *(c.text for c in step.commands))
+        ),
     )
     subject = item.subject
     if subject.name:

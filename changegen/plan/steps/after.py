@@ -18,6 +18,7 @@ from changegen.plan.steps.common import (
     driver_target,
     placed,
 )
+from changegen.plan.steps.control import apply_key
 from changegen.plan.steps.drift import served_again, unedited
 from changegen.plan.steps.owners import budgets_back
 from changegen.plan.steps.remedies import tidy
@@ -120,7 +121,7 @@ def after(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
     last = _temporary(scene, findings) if hop is not None else []
     steps += [_close(scene, last), *last]
     if last:
-        _report(last[-1])
+        _report(scene, last[-1])
     return steps
 
 
@@ -135,7 +136,7 @@ def _settled(scene: Scene, hop: HopPlan) -> StepDraft:
     step.title = tr("Make sure that kube-proxy and CoreDNS followed, and look at the nodes")
     step.commands = [*step.commands, *settle.commands]
     step.go_on = f"{step.go_on} {settle.go_on}"
-    step.stop = tr("A rollout does not end: put the previous image back. A node stays cordoned or not Ready.")
+    step.stop = f"{step.stop} {settle.stop}"
     step.checks = [*step.checks, *settle.checks]
     step.notes = [*step.notes, *settle.notes]
     return step
@@ -215,14 +216,29 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     if not templates and not workloads:
         return []
     node = scene.control_nodes[-1] if scene.control_nodes else ""
-    commands = [
-        command(f"kubectl -n {quoted(item.namespace)} get {item.kind.lower()} {quoted(item.name)} -o wide")
-        for item in workloads.values()
-    ]
-    commands += scene.commands(templates, hop, node)
     notes = []
     kubeadm = scene.distribution.name == "kubeadm"
-    if kubeadm:
+    # The addon phase takes both versions from kubeadm-config (cmd/phases/upgrade/addons.go), which only apply writes.
+    commands = [_says_version(hop)] if kubeadm and scene.kubeadm is not None else []
+    commands += scene.commands(templates, hop, node)
+    for item in workloads.values():
+        subject = f"kubectl -n {quoted(item.namespace)}", f"{item.kind.lower()}/{quoted(item.name)}"
+        # Of a rollout that is awaited only: Pods of other kinds have none.
+        if item.kind in ("DaemonSet", "Deployment", "StatefulSet"):
+            commands.append(command(f"{subject[0]} rollout status {subject[1]} --timeout=10m"))
+        commands.append(command(f"{subject[0]} get {subject[1]} -o wide"))
+    stop = tr("A rollout does not end: put the previous image back.")
+    if kubeadm and scene.kubeadm is not None:
+        again = apply_key(scene, hop)
+        stop = (
+            tr(
+                "kubeadm-config does not say {version}: kubeadm upgrade apply did not come to its end. Do {step} again before anything else.",
+                version=hop.version,
+                step="{{" + again + "}}",
+            )
+            + " "
+            + stop
+        )
         notes.append(
             tr(
                 "kubeadm moves both only once it sees every API server on one image: the last node's run does it, and skips it silently otherwise. The command does it again and changes nothing that is done."
@@ -230,7 +246,7 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
         )
         notes.append(
             tr(
-                "kubeadm-config must say {version} without the removed gates: it is what the next run starts from.",
+                "kubeadm-config must say {version} without the removed gates: this command and the next run of kubeadm start from it, and only kubeadm upgrade apply writes it.",
                 version=hop.version,
             )
         )
@@ -246,7 +262,7 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             nodes=(node,) if node and templates else (),
             minutes=5,
             go_on=_addon_go_on(hop, kubeadm=kubeadm),
-            stop=tr("A rollout does not end: put the previous image back."),
+            stop=stop,
             checks=[
                 "check:kube-proxy-image",
                 "check:kube-proxy-running",
@@ -260,6 +276,14 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             hop=hop.label,
         )
     ]
+
+
+def _says_version(hop: HopPlan) -> Command:
+    """Fails while ConfigMap kubeadm-config says another version than that of the change."""
+    return command(
+        "kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' | "
+        f"grep -x {quoted(f'kubernetesVersion: {hop.version}')}"
+    )
 
 
 def _addon_go_on(hop: HopPlan, *, kubeadm: bool) -> str:
@@ -418,13 +442,34 @@ def _taints(scene: Scene) -> list[StepDraft]:
     return steps
 
 
-def _verify() -> Command:
-    return command("changegen verify ticket.json -o report.md", where=tr("any machine with changegen"))
+EVIDENCE = "evidence.yaml"
 
 
-def _report(step: StepDraft) -> None:
+def _verify(scene: Scene) -> Command:
+    """The command of the closing report; with what people saw in containers where workloads use devices."""
+    seen = f" --runtime-evidence {EVIDENCE}" if _needs_evidence(scene) else ""
+    return command(f"changegen verify ticket.json{seen} -o report.md", where=tr("any machine with changegen"))
+
+
+def _needs_evidence(scene: Scene) -> bool:
+    return any(pod.uses_devices and pod.phase == "Running" for pod in scene.snapshot.pods)
+
+
+def _evidence(scene: Scene) -> list[Command]:
+    """What prints the lines to run in containers, and makes the file to fill; nothing where no Pod uses devices."""
+    if not _needs_evidence(scene):
+        return []
+    where = tr("any machine with changegen")
+    probe = "changegen probe --ticket ticket.json"
+    return [
+        command(probe, where=where),
+        command(f"test -s {EVIDENCE} || {probe} -f evidence -o {EVIDENCE}", where=where),
+    ]
+
+
+def _report(scene: Scene, step: StepDraft) -> None:
     """Have the last step close the change."""
-    step.commands = [*step.commands, _verify()]
+    step.commands = [*step.commands, _verify(scene)]
     step.go_on += " " + tr("Then every check passes, and nothing is planned and not done.")
     step.notes = [*step.notes, tr("The last command makes the closing report anew.")]
 
@@ -440,7 +485,7 @@ def _close(scene: Scene, later: Sequence[StepDraft]) -> StepDraft:
         why=tr(
             "Planned and done, planned and not done, done and not planned: the closing report says all three."
         ),
-        commands=[_verify()],
+        commands=[*_evidence(scene), _verify(scene)],
         minutes=max(5, scene.profile.minutes.check * 10),
         go_on=tr(
             "Every check passes but those of {steps}, and it is decided that nobody will go back.",
@@ -455,8 +500,15 @@ def _close(scene: Scene, later: Sequence[StepDraft]) -> StepDraft:
             tr(
                 "ticket.json is this ticket as JSON, made with it and kept since its approval (changegen ticket … -o ticket.json, the same input, profile and fields): one made later has another digest."
             ),
-            tr(
-                "Runtime checks are attested: changegen probe --ticket ticket.json -f evidence -o evidence.yaml makes the file to fill, verify takes it with --runtime-evidence evidence.yaml; or the ticked PDF with --ticked FILE --attested-by NAME."
+            *(
+                [
+                    tr(
+                        "Runtime checks are attested: the first command prints what to run in which container, and what it must show; write it into {file}, with your name, before the last command. Or tick the PDF: changegen verify ticket.json --ticked FILE --attested-by NAME.",
+                        file=EVIDENCE,
+                    )
+                ]
+                if _needs_evidence(scene)
+                else []
             ),
         ],
     )

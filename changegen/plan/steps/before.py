@@ -29,10 +29,11 @@ from changegen.shell import quoted
 def before(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> list[StepDraft]:
     """The steps before the window, in order; ``hop`` is the first one, None where no version changes."""
     steps = [_keep(scene, hop, findings)]
-    steps += drift(scene, findings, hop)
+    # Nothing of the control plane is touched before its health is known and its files are kept.
     if hop is not None:
         steps += _etcd_health(scene, hop)
         steps += _backups(scene, hop)
+    steps += drift(scene, findings, hop)
     steps += remedies(scene, findings)
     steps += stored_objects(scene, findings)
     steps += _parts(scene, findings)
@@ -58,7 +59,10 @@ def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> Ste
             "TICKET_INPUT is the input that this ticket was made from, by its own name: put its path before it where it lies elsewhere. A ticket made from the live cluster holds its reading: keep one with changegen snapshot when the ticket is made."
         )
     ]
-    go_on = tr("Nothing differs between the ticket's reading and this one.")
+    go_on = tr(
+        "Nothing differs between the ticket's reading and this one, or each difference is explained and no step depends on it."
+    )
+    stop = tr("Something differs that nobody can explain: make the ticket anew.")
     running = [item for item in findings if item.code.split("-")[1] == "RUN"]
     if running:
         commands += [
@@ -67,7 +71,7 @@ def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> Ste
         ]
         commands.append(
             command(
-                "kubectl -n kube-system get leases.coordination.k8s.io -o custom-columns=NAME:.metadata.name,HOLDER:.spec.holderIdentity,RENEWED:.spec.renewTime"
+                "date -u +%FT%TZ; kubectl -n kube-system get leases.coordination.k8s.io -o 'custom-columns=NAME:.metadata.name,HOST:.metadata.labels.kubernetes\\.io/hostname,HOLDER:.spec.holderIdentity,RENEWED:.spec.renewTime'"
             )
         )
         notes += [item.message for item in running if item.severity == "warning" or item.preexisting][:4]
@@ -78,14 +82,15 @@ def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> Ste
         if leaders:
             notes.append(
                 tr(
-                    "Which instance leads {components} was not seen: its lease names the holder. The node of a leader goes last.",
+                    "Which instance leads {components} this reading does not tell: the holder in its lease is the host's name and an id. The node of a leader goes last; with a holder that fits no node, keep the order of this plan.",
                     components=", ".join(dict.fromkeys(leaders)),
                 )
             )
         go_on += " " + tr(
-            "Each API server answers {version}, and every lease that is renewed belongs to an instance that is known.",
+            "Each API server answers {version}. Read the leases now, whatever this ticket's reading could tell: of each that was renewed within the last minute, the host (the label, or what stands before _ in the holder) is a control-plane node, or somebody can say what runs there.",
             version=scene.today,
         )
+        stop += " " + tr("A lease that is renewed names a host that nobody knows.")
     return StepDraft(
         key="keep",
         phase="before",
@@ -98,7 +103,7 @@ def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> Ste
         commands=commands,
         minutes=2,
         go_on=go_on,
-        stop=tr("Something differs that nobody can explain: make the ticket anew."),
+        stop=stop,
         notes=notes,
     )
 
@@ -410,6 +415,7 @@ def _merge(step: StepDraft, other: StepDraft) -> None:
 
 _PARTS = ("PART", "NODE")
 _DRIVERS = ("SLICE", "DRIVER", "RBAC", "CLAIM")
+_OF_MACHINES = ("CG-NODE-005", "CG-NODE-006")
 
 
 def _parts(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
@@ -430,11 +436,10 @@ def _parts(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
         notes += [item.message for item in drivers[:6]]
         # The finding's own next command: the log of the driver's Pod on that node.
         commands += [command(text) for item in drivers[:6] for text in _COMMAND.findall(item.advice)]
-    notes += [item.message for item in asked if item.code != "CG-NODE-006"]
-    if any(item.code == "CG-NODE-006" for item in asked):
-        made = _kernels(scene, next(item for item in asked if item.code == "CG-NODE-006"))
-        commands += made[0]
-        notes += made[1]
+    notes += [item.message for item in asked if item.code not in _OF_MACHINES]
+    made = _machines(scene, [item for item in asked if item.code in _OF_MACHINES])
+    commands += made[0]
+    notes += made[1]
     if any(item.subject.component == "kube-proxy" for item in asked):
         commands.append(
             command("kubectl -n kube-system get configmap kube-proxy -o yaml | grep -nE '^ *mode:'")
@@ -497,24 +502,40 @@ _COMMAND = re.compile(r"`(kubectl [^`]+)`")
 """A command within the advice of a finding."""
 
 
-def _kernels(scene: Scene, item: Finding) -> tuple[list[Command], list[str]]:
-    """A kernel that kubeadm's preflight refuses: look at the machine, and decide about the flag that goes on.
+def _machines(scene: Scene, items: Sequence[Finding]) -> tuple[list[Command], list[str]]:
+    """What kubeadm's preflight says of kernels and cgroups, and how to look at the machines.
 
     ``kubeadm upgrade apply`` and ``node`` run the check SystemVerification (cmd/kubeadm/app/preflight/checks.go,
-    RunUpgradeChecks), which takes the kernels of system-validators' list only.
+    RunUpgradeChecks). A kernel that its list does not name is a warning (k8s.io/system-validators, kernel_validator.go);
+    cgroup v1 is an error from kubeadm 1.35 on, whatever the kubelet's failCgroupV1 says. Both run with the real kubeadm
+    1.35.4, 1.36.3 and 1.37.2.
     """
-    if scene.distribution.name != "kubeadm":
-        return [], [item.message]
-    nodes = [name for name in scene.nodes if name in item.subject.instances] or list(scene.nodes)
-    notes = [
-        item.message
-        + " "
-        + tr(
-            "kubeadm upgrade stops there in its preflight (SystemVerification). Decide: another kernel first, or --ignore-preflight-errors=SystemVerification on every kubeadm upgrade apply and node of this plan; then nothing checks kernel and cgroups."
-        )
-    ]
-    where = in_turn(nodes) if len(nodes) <= MOST_NAMED else tr("each node")
-    return [command("uname -r", where=where)], notes
+    commands: list[Command] = []
+    notes: list[str] = []
+    kubeadm = scene.distribution.name == "kubeadm"
+    for item in items:
+        said = [item.message]
+        if kubeadm and item.code == "CG-NODE-006":
+            nodes = [name for name in scene.nodes if name in item.subject.instances] or list(scene.nodes)
+            commands.append(command("uname -r", where=_each_of(nodes)))
+            said.append(
+                tr(
+                    "kubeadm upgrade prints it as [WARNING SystemVerification] and goes on: no flag is needed."
+                )
+            )
+        elif kubeadm and item.code == "CG-NODE-005":
+            commands.append(command("stat -fc %T /sys/fs/cgroup", where=_each_of(list(scene.nodes))))
+            said.append(
+                tr(
+                    "A node that prints tmpfs has cgroup v1, cgroup2fs is v2. With v1, kubeadm upgrade apply and node stop there with [ERROR SystemVerification], whatever failCgroupV1 says. Decide: the node to cgroup v2 first, or failCgroupV1: false in ConfigMap kubelet-config and --ignore-preflight-errors=SystemVerification on its kubeadm upgrade; then nothing checks kernel and cgroups."
+                )
+            )
+        notes.append(" ".join(said))
+    return commands, notes
+
+
+def _each_of(nodes: Sequence[str]) -> str:
+    return in_turn(nodes) if len(nodes) <= MOST_NAMED else tr("each node")
 
 
 def _serves_dra(scene: Scene) -> bool:

@@ -69,6 +69,13 @@ def _apply_needed(scene: Scene, hop: HopPlan) -> bool:
     return recorded is None or wanted is None or recorded.release != wanted.release
 
 
+def apply_key(scene: Scene, hop: HopPlan) -> str:
+    """Key of the step of a hop that runs the distribution's first-node command; the first of all where none must still run it."""
+    for step in control_plane(scene, hop):
+        return step.key
+    return "cp:first"
+
+
 def cp_key(hop: HopPlan, node: str) -> str:
     """Key of the control-plane step of a node."""
     return f"cp:{hop.version}:{node}"
@@ -186,7 +193,11 @@ def _control_node(
             "The API server of {node} is not ready after ten minutes, its log says that it exits, or an etcd member is unhealthy. Do not touch the next node.",
             node=node,
         ),
-        checks=_cp_checks() if last and hop.last else _cp_checks()[:4] if hop.last else [],
+        checks=[
+            *(_cp_checks() if last and hop.last else _cp_checks()[:4] if hop.last else []),
+            # Written by the first node's command, and by no other.
+            *(["check:kubeadm-version"] if begin and hop.last else []),
+        ],
         partial={} if last or not hop.last else _done_so_far(scene, (*before, node)),
         rollback=["back:control-plane", *(["back:etcd"] if member else [])],
         notes=notes,
@@ -331,7 +342,7 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
         ),
         stop=tr("The command reports an error, or the API server is not ready twenty minutes after it."),
         checks=[
-            *(_cp_checks() if hop.last else []),
+            *([*_cp_checks(), "check:kubeadm-version"] if hop.last else []),
             *(["check:kubelets"] if moves_nodes and hop.last else []),
             *(["check:not-ready"] if moves_nodes else []),
         ],

@@ -18,10 +18,11 @@ from changegen.i18n import tr
 from changegen.model.snapshot import Component, ConfigMapFact
 from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import BackDraft, StepDraft
+from changegen.plan.saved import config_map_file, saved_config_maps
 from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import command, gathered, in_turn, names
 from changegen.plan.steps.remedies import edit, without_gates
-from changegen.shell import quoted
+from changegen.shell import quoted, until
 from changegen.versions import minor_of
 
 __all__ = [
@@ -150,9 +151,8 @@ def _config_edits(config: ConfigMapFact, entry: str, *, add: bool) -> list[str]:
     return [f"s/^    apiServer:.*$/    apiServer:\\n      extraArgs:\\n{line}/"]
 
 
-def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> list[Command]:
-    """One API server's manifest: written beside, compared, put in place; the kubelet starts it anew."""
-    node = item.node or ""
+def _manifest_script(item: Component, entry: str, *, add: bool) -> str:
+    """Options for sed that give one API server's manifest the entry, or take it away; done again they change nothing."""
     old = (item.runtime_config or ("",))[-1]
     flag, found = "--runtime-config=", _sed(entry)
     if not add:
@@ -163,7 +163,13 @@ def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> l
     else:
         # Done again, it is there once.
         scripts = [f"/^    - {flag}{found}$/d", f"s,^    - kube-apiserver$,&\\n    - {flag}{entry},"]
-    script = " ".join(f"-e {quoted(text)}" for text in scripts)
+    return " ".join(f"-e {quoted(text)}" for text in scripts)
+
+
+def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> list[Command]:
+    """One API server's manifest: written beside, compared, put in place; the kubelet starts it anew, and that is waited for."""
+    node = item.node or ""
+    script = _manifest_script(item, entry, add=add)
     file, beside = f"{scene.manifests}/kube-apiserver.yaml", f"{scene.backup}/kube-apiserver-edited.yaml"
     once = """sudo sh -c 'test -e "$2" || cp -a "$1" "$2"' -"""
     return [
@@ -179,7 +185,81 @@ def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> l
         ),
         command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
         command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
+        *_started_anew(scene, item, entry, there=add),
     ]
+
+
+READY_WAIT = 300
+"""Seconds that an instance gets to come up from an edited manifest, before anybody looks why it does not."""
+
+
+def _started_anew(scene: Scene, item: Component, text: str, *, there: bool) -> list[Command]:
+    """Wait until the instance runs with a changed command line, and says itself that it is ready.
+
+    The mirror Pod tells the new instance from the old one, which answers until the kubelet has ended it; its readiness
+    is asked at its own address, or where only the Pod is known, of the Pod.
+    """
+    namespace, _, pod = (item.instance or "").rpartition("/")
+    if not pod:
+        return []
+    where = f"kubectl --request-timeout=5s -n {quoted(namespace)}"
+    shown = f"{where} get pod {quoted(pod)} -o 'jsonpath={{.spec.containers[*].command}}'"
+    seen = (
+        f"{shown} | grep -qF {quoted(text)}"
+        if there
+        else f"{shown} | grep -F {quoted(item.component)} | grep -qvF {quoted(text)}"
+    )
+    url = scene.apiserver_urls.get(item.node or "") if item.component == "kube-apiserver" else None
+    ready = (
+        f"kubectl --request-timeout=5s --server={quoted(url)} get --raw /readyz"
+        if url
+        else f"{where} wait --for=condition=Ready {quoted(f'pod/{pod}')} --timeout=5s"
+    )
+    return [command(until(f"{seen} && {ready}", READY_WAIT))]
+
+
+def _kept_manifests(scene: Scene, hop: HopPlan | None) -> str:
+    """The folder in which an earlier step keeps the manifests for the way back; empty where no step does."""
+    if hop is None:
+        return ""
+    kept = f"{scene.backup}/manifests-before-{scene.fields(hop)['release']}"
+    saved = scene.commands(scene.distribution.commands.get("backup", ()), hop)
+    return kept if any(kept in item.text for item in saved) else ""
+
+
+def _in_the_backup(
+    scene: Scene, hop: HopPlan | None, edits: Sequence[str], scripts: Sequence[tuple[str, str, str]]
+) -> list[Command]:
+    """The same edits in what the backup keeps, so that a way back starts what runs today with what it needs.
+
+    Args:
+        scene: What the plan is made of.
+        hop: The first one; None: nothing is kept.
+        edits: For sed, of ConfigMap kubeadm-config.
+        scripts: (node, file in the folder of manifests, options for sed).
+    """
+    commands: list[Command] = []
+    config = scene.kubeadm
+    saved = bool(scene.distribution.commands.get("objects")) and config in saved_config_maps(scene)
+    if hop is not None and config is not None and edits and saved:
+        file = config_map_file(config.name, scene.fields(hop)["release"])
+        script = " ".join(f"-e {quoted(text)}" for text in dict.fromkeys(edits))
+        edited = quoted(f"{file}.edited")
+        commands.append(
+            command(f"sed {script} {quoted(file)} > {edited} && mv {edited} {quoted(file)}", write=True)
+        )
+    folder = _kept_manifests(scene, hop)
+    if folder:
+        commands += gathered(
+            [
+                (
+                    node,
+                    [command(f"sudo sed -i {script} {quoted(f'{folder}/{file}')}", where=node, write=True)],
+                )
+                for node, file, script in scripts
+            ]
+        )
+    return commands
 
 
 def unedited(scene: Scene, *, add: bool) -> str:
@@ -195,18 +275,30 @@ def _proof(scene: Scene, path: str) -> list[Command]:
     return [command(f"kubectl --server={quoted(url)} get --raw {path}") for url in urls.values()]
 
 
-def _serve(scene: Scene, found: WatchedRules, *, add: bool) -> list[Command]:
+def _serve(scene: Scene, found: WatchedRules, hop: HopPlan | None, *, add: bool) -> list[Command]:
+    """Edits of kubeadm-config and of each API server's manifest; with ``hop`` of what is kept for the way back too."""
     entry = f"{found.version}=true"
     commands: list[Command] = []
     config = scene.kubeadm
+    edits: list[str] = []
     if config is not None and entry not in (_old_value(config) or "").split(","):
-        commands += edit(config, _config_edits(config, entry, add=add))
-    if _editable(scene, found.lacking):
-        order = {node: at for at, node in enumerate(scene.control_nodes)}
-        items = sorted(found.lacking, key=lambda item: order.get(item.node or "", len(order)))
-        commands += gathered(
-            [(item.node or "", _manifest_edit(scene, item, entry, add=add)) for item in items]
-        )
+        edits = _config_edits(config, entry, add=add)
+        commands += edit(config, edits)
+    order = {node: at for at, node in enumerate(scene.control_nodes)}
+    items = (
+        sorted(found.lacking, key=lambda item: order.get(item.node or "", len(order)))
+        if _editable(scene, found.lacking)
+        else []
+    )
+    commands += _in_the_backup(
+        scene,
+        hop,
+        edits,
+        [(item.node or "", "kube-apiserver.yaml", _manifest_script(item, entry, add=add)) for item in items],
+    )
+    # Node by node: the next one waits for the instance of this one.
+    for item in items:
+        commands += _manifest_edit(scene, item, entry, add=add)
     return commands
 
 
@@ -223,10 +315,11 @@ def _gate_out(section: str, value: str) -> list[str]:
     ]
 
 
-def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
-    """The gate taken out of kubeadm-config and of the manifests of the watchers."""
+def _without_gate(scene: Scene, found: WatchedRules, hop: HopPlan | None = None) -> list[Command]:
+    """The gate taken out of kubeadm-config and of the manifests of the watchers; with ``hop`` of the backup too."""
     commands: list[Command] = []
     config = scene.kubeadm
+    edits: list[str] = []
     if config is not None:
         edits = [
             made
@@ -240,26 +333,37 @@ def _without_gate(scene: Scene, found: WatchedRules) -> list[Command]:
         ]
         if edits:
             commands += edit(config, edits)
-    if not _editable(scene, found.watchers):
-        return commands
-    for name in dict.fromkeys(item.component for item in found.watchers):
-        items = [item for item in found.watchers if item.component == name]
-        commands += gathered([(item.node or "", _gate_out_of_manifest(scene, item)) for item in items])
+    scripts = (
+        [
+            (item, script)
+            for name in dict.fromkeys(item.component for item in found.watchers)
+            for item in found.watchers
+            if item.component == name and (script := _gate_out_of_manifest(item))
+        ]
+        if _editable(scene, found.watchers)
+        else []
+    )
+    commands += _in_the_backup(
+        scene, hop, edits, [(item.node or "", f"{item.component}.yaml", script) for item, script in scripts]
+    )
+    for item, script in scripts:
+        file = quoted(f"{scene.manifests}/{item.component}.yaml")
+        commands.append(command(f"sudo sed -i {script} {file}", where=item.node or "", write=True))
+        commands += _started_anew(scene, item, GATE, there=False)
     return commands
 
 
-def _gate_out_of_manifest(scene: Scene, item: Component) -> list[Command]:
-    commands = []
+def _gate_out_of_manifest(item: Component) -> str:
+    """Options for sed; empty where the command line does not have the gate."""
+    scripts = []
     for value in (value for source in item.gate_sources[:1] for value in source.flag_values):
         left = without_gates(value, [GATE])
-        script = (
+        scripts.append(
             f"s/--feature-gates={_sed(value)}$/--feature-gates={_sed(left)}/"
             if left
             else f"/--feature-gates={_sed(value)}$/d"
         )
-        file = quoted(f"{scene.manifests}/{item.component}.yaml")
-        commands.append(command(f"sudo sed -i -e {quoted(script)} {file}", where=item.node or "", write=True))
-    return commands
+    return " ".join(f"-e {quoted(script)}" for script in scripts)
 
 
 # ------------------------------------------------------------------------------------------------ the steps
@@ -279,8 +383,9 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
     if kubeadm and concerned:
         notes.append(
             tr(
-                "kubeadm writes every manifest anew from kubeadm-config in {step}: what stands there wins, and what only a manifest or a process has goes. If that is not meant, edit kubeadm-config now.",
+                "kubeadm writes every manifest anew from kubeadm-config in {step}: what stands there wins, and what only a manifest or a process has goes. If that is not meant, edit kubeadm-config now, and what {backup} keeps of it: a way back puts that in place.",
                 step="{{cp:first}}",
+                backup="{{backup}}",
             )
         )
     go_on = (
@@ -291,7 +396,7 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
     stop = tr("Nobody can say which setting is right.")
     if found is not None:
         notes += _watch_notes(scene, found)
-        commands += _serve(scene, found, add=True) if found.serve else _without_gate(scene, found)
+        commands += _serve(scene, found, hop, add=True) if found.serve else _without_gate(scene, found, hop)
         if found.serve:
             commands += _proof(scene, f"/apis/{found.version}")
             go_on += " " + tr(
@@ -372,7 +477,7 @@ def _watch_notes(scene: Scene, found: WatchedRules) -> list[str]:
     if found.serve:
         notes.append(
             tr(
-                "Decide: the commands turn the API on, so that the backup has it and the rules go on working; taken back in {step}. One node after another, each with its own answer (the last commands) before the next. Or, if nobody needs the rules until then, take {gate} out instead: of scheduler and controllerManager in kubeadm-config, and of {files} on each node.",
+                "Decide: the commands turn the API on, in the backup too, so that a way back starts with it and the rules go on working; taken back in {step}. One node after another: the line after each waits until its own API server is ready, and the next node is not touched before. Or, if nobody needs the rules until then, take {gate} out instead: of scheduler and controllerManager in kubeadm-config, and of {files} on each node.",
                 step="{{temporary}}",
                 gate=GATE,
                 files=f"{scene.manifests}/kube-scheduler.yaml, kube-controller-manager.yaml"
@@ -401,7 +506,7 @@ def served_again(scene: Scene) -> list[Command]:
     found = watched_rules(scene)
     if found is None or not found.serve:
         return []
-    return [*_serve(scene, found, add=False), *_proof(scene, "/readyz")]
+    return [*_serve(scene, found, None, add=False), *_proof(scene, "/readyz")]
 
 
 def served_back(scene: Scene) -> list[BackDraft]:

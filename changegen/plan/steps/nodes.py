@@ -172,6 +172,7 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
             *(f"check:devices:{driver}" for driver in drivers),
             *(f"check:allocatable:{resource}" for resource in plugins),
             *(["check:held"] if any(d.holders for d in drains) else []),
+            *_ready_again(scene, nodes, drivers),
         ],
         partial={
             key: part for key, part in partial.items() if part and (hop.last or key != "check:kubelets")
@@ -181,6 +182,21 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         hop=hop.label,
         also=("bare",) if bare else (),
     )
+
+
+def _ready_again(scene: Scene, nodes: Sequence[str], drivers: Sequence[str]) -> list[str]:
+    """Checks of the workloads whose Pods with devices leave these nodes, and of the drivers that serve there."""
+    owners = sorted(
+        {
+            (pod.owner.kind, pod.owner.namespace, pod.owner.name)
+            for pod in scene.snapshot.pods
+            if pod.node in nodes and pod.uses_devices and pod.owner is not None
+        }
+    )
+    return [
+        *(f"check:driver-ready:{driver}" for driver in drivers),
+        *(f"check:workload:{kind}:{namespace}/{name}" for kind, namespace, name in owners),
+    ]
 
 
 def _escaped(resource: str) -> str:
@@ -484,6 +500,7 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
             "check:not-ready",
             "check:cordoned",
             *(f"check:devices:{driver}" for driver in drivers),
+            *_ready_again(scene, members, drivers),
         ],
         partial={"check:kubelets": members} if hop.last else {},
         rollback=["back:kubelet"],
@@ -519,6 +536,7 @@ def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
                 "check:not-ready",
                 "check:cordoned",
                 *(f"check:devices:{driver}" for driver in drivers),
+                *_ready_again(scene, [drain.node for drain in drains], drivers),
             ],
             rollback=["back:kubelet"],
             notes=_node_notes(scene, [d for d in drains if d.budgets or d.bare][:1], ())
