@@ -50,6 +50,7 @@ from changegen.assess.dra import (
 )
 from changegen.i18n import tr, trn
 from changegen.model.snapshot import (
+    Claim,
     ClaimTemplate,
     ClaimUse,
     DeviceRequest,
@@ -611,7 +612,10 @@ class Simulation:
             if device is None or device.allow_multiple_allocations:
                 continue
             holders = frozenset(
-                (holding.claim.namespace, c.name) for holding in holdings for c in holding.claim.reserved_for
+                (holding.claim.namespace, c.name)
+                for holding in holdings
+                for c in holding.claim.reserved_for
+                if not holding.result.admin_access
             )
             if holders:
                 found[key] = holders
@@ -747,8 +751,7 @@ class Simulation:
             if need.named:
                 name = (pod.namespace, need.claim)
                 if name in state.kept:
-                    where = self.at.claims[name].node
-                    if where and where != node:
+                    if not self._stays_usable(self.at.claims[name], node):
                         return False
                     continue
                 placed = state.claims.get(name)
@@ -797,6 +800,19 @@ class Simulation:
             return None
         state.taken.devices.update(free)
         return state.taken
+
+    def _stays_usable(self, claim: Claim, node: str) -> bool:
+        """Whether the devices that a claim holds can be used on a node."""
+        if claim.node:
+            return claim.node == node
+        for result in claim.devices:
+            key = DeviceId(result.driver, result.pool, result.device)
+            device = self.at.devices.get(key)
+            if device is None:
+                continue
+            if device.node != node if device.node else self._reaches(key, node) is False:
+                return False
+        return True
 
     # -- one node out --------------------------------------------------------------------------------------------
 

@@ -419,6 +419,31 @@ def test_all_devices_and_one_without_room_for_a_share(version: str, pending: int
     assert rows(found)["n1"].pending == pending
 
 
+@pytest.mark.parametrize(("rack", "pending"), [("1", 0), ("2", 1)])
+def test_a_claim_that_other_pods_keep_binds_a_pod_to_nodes_that_its_devices_reach(
+    rack: str, pending: int
+) -> None:
+    fabric = with_fields(pool("fabric", 1, on=""), node_selector="rack=1")
+    held = claim("both", ("fabric", "gpu-0"), pods=("a", "b"))
+    users = [user(name, on, claim="both", requests={}) for name, on in (("a", "n1"), ("b", "n2"))]
+    places = [
+        node("n1", labels={"rack": "1"}),
+        node("n2", labels={"rack": "1"}, unschedulable=True),
+        node("n3", labels={"rack": rack}),
+    ]
+    assert rows(gpus(fabric, held, *users, *places))["n1"].pending == pending
+
+
+@pytest.mark.parametrize(("admin", "pending"), [(True, 0), (False, 1)])
+def test_who_only_watches_a_device_does_not_hold_it(admin: bool, pending: int) -> None:
+    fabric = with_fields(pool("fabric", 1, on=""), node_selector="all")
+    user_, made = claiming("a", request())
+    device = AllocatedDevice(request="r", driver=DRIVER, pool="fabric", device="gpu-0", admin_access=admin)
+    mine = with_fields(made, devices=(with_fields(device, admin_access=False),))
+    other = with_fields(claim("watch", pods=("b",), allocated=True), devices=(device,))
+    assert rows(gpus(fabric, user_, mine, other, node("n1"), node("n2")))["n1"].pending == pending
+
+
 @pytest.mark.parametrize(("holder", "pending"), [("a", 0), ("b", 1)])
 def test_a_share_of_a_device_of_all_nodes_comes_free_with_its_pod(holder: str, pending: int) -> None:
     nic = Device(name="nic", allow_multiple_allocations=True, capacity={f"{DRIVER}/bandwidth": "10G"})
