@@ -127,13 +127,13 @@ def package_notes(scene: Scene, nodes: Sequence[str]) -> list[str]:
     if "debian" in families:
         notes.append(
             tr(
-                "apt: the file of the repository is found by its address (…:/stable:/v1.N/); apt-cache must print a line, else the mirror lacks the version. apt-mark holds the packages again, so that no routine update moves them."
+                "apt: the file of the repository is found by its address (…/core:/stable:/v1.N/, that of Kubernetes and no other), and with another address it is edited by hand; apt-cache must print a line, else the mirror lacks the version. apt-mark holds the packages again, so that no routine update moves them."
             )
         )
     if "redhat" in families:
         notes.append(
             tr(
-                "dnf: the repository file excludes these packages from routine updates; --disableexcludes lifts that for one command."
+                "dnf: the file of the repository is found by its address (…/core:/stable:/v1.N/), and with another address it is edited by hand; dnf list must print a line. The file excludes these packages from routine updates; disable_excludes lifts that for one command, by the name of the repository, kubernetes."
             )
         )
     if "other" in families:
