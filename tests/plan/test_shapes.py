@@ -61,7 +61,7 @@ def test_packages_follow_the_version_of_the_node_over_several_minors() -> None:
     made = plan(older(34), to("1.37.2"))
     moved = "\n".join(commands(made, "nodes"))
     # The workers' repository is still that of 1.34.
-    assert "'s,/v1[.][0-9]*/,/v1.37/,'" in moved
+    assert "stable:?)/v1[.][0-9]+/,\\1/v1.37/,g'" in moved
     back = "\n".join(c.text for b in made.rollback if b.what.startswith("kubelet") for c in b.commands)
     assert "kubelet='1.34.4-*'" in back
     assert "/v1.34/" in back
