@@ -313,6 +313,8 @@ def look(change: Change, moment: str) -> None:
 
 
 def forward(change: Change) -> None:
+    """etcd to the newer minor again, once its downgrade has ended: a member that moves before keeps it from going up."""
+    wait_for("the end of the downgrade", lambda: not downgrading(change.cluster))
     for node in change.cluster.running["etcd"]:
         change.member_forward(node)
     wait_for("storage version 3.7", lambda: storage_versions(change.cluster) == {"3.7.0"})
@@ -381,6 +383,11 @@ def restore(change: Change) -> None:
 
 
 EVERYWHERE = {"key": "example.com/gpu-only", "operator": "Exists"}
+
+
+def downgrading(cluster: Cluster) -> bool:
+    answer = json.loads(cluster.etcdctl("endpoint", "status", "-w", "json"))
+    return any(member["Status"].get("downgradeInfo", {}).get("enabled") for member in answer)
 
 
 def storage_versions(cluster: Cluster) -> set[str]:

@@ -771,3 +771,11 @@ def test_etcd_is_looked_at_where_nobody_knows_how_its_members_go_back() -> None:
     assert "storageVersion" in down.commands[0].text
     assert "downgrade cancel`" in down.stop
     assert "manifest" not in down.stop
+
+
+def test_a_downgrade_is_over_before_anything_else(made: Ticket) -> None:
+    for back in made.rollback:
+        texts = [c.text for c in back.commands]
+        if any("downgrade enable" in text for text in texts) and any("etcd.yaml" in text for text in texts):
+            assert "downgradeInfo" in texts[-1]
+            assert f"-eq {len(back.nodes)} ]" in texts[-1]

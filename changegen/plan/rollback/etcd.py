@@ -117,6 +117,14 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
             ),
         ]
         down += _members_back(scene, hops[0], tuple(reversed(scene.members)), older, version)
+        # Until it has ended, a member that moves up again leaves the cluster on the older version. (Run on 3.6.8 and 3.7.0.)
+        ended = scene.commands(
+            dist.rollback.get("etcd-downgrade-end", ()),
+            hops[0],
+            first,
+            _etcd_fields(scene, older, scene.members[0]),
+        )
+        down += ended
         drafts.append(
             BackDraft(
                 key="back:etcd-downgrade",
@@ -138,6 +146,14 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
                     "Every member reports storage version {older}.0 before the first manifest is copied; then each member is healthy on {version} before the next.",
                     older=older,
                     version=version,
+                )
+                + (
+                    " "
+                    + tr(
+                        "The last command waits until the downgrade has ended: nothing moves etcd up before."
+                    )
+                    if ended
+                    else ""
                 ),
                 stop=tr(
                     "downgrade validate refuses, or the storage version does not go down within ten minutes: `{cancel}`, and leave etcd on {minor}.",
