@@ -252,6 +252,9 @@ class Simulation:
         self._suited: dict[Need, dict[str, tuple[DeviceId, ...]]] = {}
         self._reach: dict[tuple[str, str], bool | None] = {}
         self._counts: dict[tuple[str, Need], int] = {}
+        self._stops: dict[
+            tuple[_Shape, tuple[Need, ...], tuple[Constraint, ...]], dict[str, tuple[Stop, ...]]
+        ] = {}
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -455,42 +458,48 @@ class Simulation:
         more than a claim can hold or miss a constraint, and where a selector fails on a device that is looked at. `kept`
         are claims that need nothing, `out` is a node that is drained.
         """
-        needs = [n for n in self.needs(pod) if not (n.named and (pod.namespace, n.claim) in kept)]
+        needs = tuple(n for n in self.needs(pod) if not (n.named and (pod.namespace, n.claim) in kept))
+        key = (_shape(pod), needs, self.constraints(pod))
+        by_node = self._stops.get(key)
+        if by_node is None:
+            by_node = self._stops[key] = dict(self._stops_by_node(pod, needs))
+        return tuple(dict.fromkeys(stop for name, stops in by_node.items() if name != out for stop in stops))
+
+    def _stops_by_node(self, pod: PodUse, needs: tuple[Need, ...]) -> Iterator[tuple[str, tuple[Stop, ...]]]:
         options = [option for need in needs for option in (need, *need.others)]
         failing = {o: self.at.failing(o.class_name, o.selectors) for o in options if o.class_name}
-        if not any(o.everything for o in options) and not any(failing.values()):
-            return ()
-        places = [name for name, why in self.obstacles(pod).items() if not why and name != out]
+        everything = any(option.everything for option in options)
+        if not everything and not any(failing.values()):
+            return
         certain = len(self.at.nodes) <= _ALL_TRIED
-        found: list[Stop] = []
-        if any(o.everything for o in options):
-            found.extend(
-                Stop(
-                    tr(
-                        "a request for all devices meets pool {pool}, which is not complete or not valid",
-                        pool=f"{pool.driver}/{pool.name}",
-                    ),
-                    certain,
+        for name, why in self.obstacles(pod).items():
+            if why:
+                continue
+            found: list[Stop] = []
+            if everything:
+                found.extend(Stop(text, certain) for text in self._unfinished_of(name))
+                found.extend(Stop(text, certain) for text in self._too_many_of(name, needs))
+                found.extend(
+                    Stop(stop.text, stop.certain and certain and len(needs) == 1)
+                    for stop in self._constraint_of_all(name, pod, needs)
                 )
-                for pool in self.unfinished.values()
-                if any(self._has_slices(pool, name) for name in places)
-            )
-        for name in places:
-            found.extend(Stop(text, certain) for text in self._too_many_of(name, needs))
-            found.extend(
-                Stop(stop.text, stop.certain and certain and len(needs) == 1)
-                for stop in self._constraint_of_all(name, pod, needs)
-            )
             for option, errors in failing.items():
-                if option.extended and self.by_plugin(name, option.resource):
-                    continue
-                stop = self._fails(name, option, errors)
-                if stop is not None:
+                if errors and not (option.extended and self.by_plugin(name, option.resource)):
                     sure = certain and (option.everything or (len(needs) == 1 and option is needs[0]))
-                    found.append(Stop(stop.text, stop.certain and sure))
-        return tuple(dict.fromkeys(found))
+                    found.extend(Stop(s.text, s.certain and sure) for s in self._fails(name, option, errors))
+            if found:
+                yield name, tuple(found)
+
+    def _unfinished_of(self, node: str) -> Iterator[str]:
+        for pool in self.unfinished.values():
+            if self._has_slices(pool, node):
+                yield tr(
+                    "a request for all devices meets pool {pool}, which is not complete or not valid",
+                    pool=f"{pool.driver}/{pool.name}",
+                )
 
     def _within_reach(self, node: str, devices: Iterable[DeviceId]) -> list[DeviceId]:
+        """Devices of pools that give something, which are a node's or which it reaches."""
         return [
             d
             for d in devices
@@ -498,17 +507,14 @@ class Simulation:
             and (self.at.devices[d].node == node or (not self.at.devices[d].node and self._reaches(d, node)))
         ]
 
-    def _fails(self, node: str, need: Need, errors: Mapping[DeviceId, str]) -> Stop | None:
+    def _fails(self, node: str, need: Need, errors: Mapping[DeviceId, str]) -> Iterator[Stop]:
         """A selector that fails on a device of a node; certain where that device is looked at before enough are found."""
-        met = [
-            device
-            for device in self._within_reach(node, errors)
-            if need.everything or need.admin or self.at.free(device)
-        ]
-        if not met:
-            return None
-        text = tr("a selector fails on {device}: {error}", device=str(met[0]), error=errors[met[0]])
-        return Stop(text, need.everything or self.available(node, need) < need.amount)
+        here = [d for d in (*self.at.by_node.get(node, ()), *self.at.roaming) if d in errors]
+        for device in self._within_reach(node, here):
+            if need.everything or need.admin or self.at.free(device):
+                text = tr("a selector fails on {device}: {error}", device=str(device), error=errors[device])
+                yield Stop(text, need.everything or self.available(node, need) < need.amount)
+                return
 
     def _too_many_of(self, node: str, needs: Iterable[Need]) -> Iterator[str]:
         """Whether all devices of a node are more than a claim can hold, with what the claim asks for beside."""
@@ -538,9 +544,10 @@ class Simulation:
 
     def _all(self, node: str, need: Need) -> list[DeviceId]:
         """What a request for all devices would get on a node, in use or tainted or not."""
+        suited = self.suited(need)
         return [
             device
-            for device in self._within_reach(node, (d for found in self.suited(need).values() for d in found))
+            for device in self._within_reach(node, (*suited.get(node, ()), *suited.get("", ())))
             if take(device, self.at.devices[device], need) is not None
         ]
 

@@ -189,6 +189,11 @@ class DeviceIndex:
         return {node: tuple(found) for node, found in by.items()}
 
     @cached_property
+    def roaming(self) -> tuple[DeviceId, ...]:
+        """Devices that belong to no single node."""
+        return tuple(key for key, device in self.devices.items() if not device.node)
+
+    @cached_property
     def nodes(self) -> dict[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.snapshot.nodes}
