@@ -69,7 +69,7 @@ def rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackDr
 
 
 def _served_before(lost: str, steps: Sequence[StepDraft]) -> str:
-    """That a step turns the API on before the manifests are saved, where one does."""
+    """That a step turns the API on in the saved manifests too, where one does."""
     if (
         not lost
         or not named(steps, DRIFT)
@@ -77,7 +77,8 @@ def _served_before(lost: str, steps: Sequence[StepDraft]) -> str:
     ):
         return ""
     return " " + tr(
-        "{step} turns the API on before the manifests are saved, so that they have it.", step="{{drift}}"
+        "{step} turns the API on in the saved manifests too, so that it is there after a way back.",
+        step="{{drift}}",
     )
 
 
