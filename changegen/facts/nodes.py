@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +13,7 @@ from changegen.facts.base import (
     Fact,
     Reading,
     arg,
+    args_of,
     counted,
     field_key,
     for_items,
@@ -21,10 +23,12 @@ from changegen.facts.base import (
     read_rows,
     seen_in,
     taint_text,
+    unknown,
 )
 from changegen.i18n import tr
 from changegen.model.snapshot import Node, Snapshot
 from changegen.model.ticket import Evidence
+from changegen.shell import quoted
 
 
 def _node_list(columns: Sequence[str]) -> Callable[[Args], str]:
@@ -145,6 +149,58 @@ def _allocatable(snapshot: Snapshot, args: Args) -> Reading:
     return _map_of_nodes(snapshot, f"status.allocatable {resource}", text)
 
 
+_CONFIGZ_GATES = re.compile(r'"featureGates":({[^{}]*})')
+_NO_GATES = "-"
+"""The value of a kubelet that is given no gate."""
+
+
+def _gates_command(args: Args) -> str:
+    nodes = " ".join(map(quoted, args_of(args, "nodes")))
+    asked = 'kubectl get --raw "/api/v1/nodes/$NODE/proxy/configz"'
+    return (
+        f"for NODE in {nodes}; do printf '%s\\t' \"$NODE\"; if SEEN=$({asked}); then "
+        """printf '%s\\n' "$SEEN" | grep -o '"featureGates":{[^{}]*}' || echo none; else echo not read; fi; done"""
+    )
+
+
+def gates_text(gates: Mapping[str, bool]) -> str:
+    """The gates of a kubelet as one value: ``A=true,B=false`` by name, ``-`` where none is set."""
+    return ",".join(f"{name}={str(value).lower()}" for name, value in sorted(gates.items())) or _NO_GATES
+
+
+def _by_kubelet(found: Mapping[str, str | None], nodes: Sequence[str]) -> Reading:
+    """A map from node to gates; a node whose configz was not read is a gap."""
+    gaps = {name: tr("its configz was not read") for name in sorted(nodes) if found.get(name) is None}
+    if nodes and len(gaps) == len(nodes):
+        return unknown(tr("no kubelet's configz was read (--configz)"))
+    return Reading(value={name: found.get(name) for name in sorted(nodes)}, gaps=gaps)
+
+
+def _gates_parse(output: str, args: Args) -> Reading:
+    found: dict[str, str | None] = {}
+    for name, cell in read_rows(output, 2):
+        match = _CONFIGZ_GATES.search(cell)
+        if match is not None:
+            found[name] = gates_text(json.loads(match[1]))
+        elif cell == "none":
+            found[name] = _NO_GATES
+    return _by_kubelet(found, args_of(args, "nodes"))
+
+
+def _kubelet_gates(snapshot: Snapshot, args: Args) -> Reading:
+    found: dict[str, str | None] = {}
+    evidence = []
+    for item in snapshot.components:
+        if item.component != "kubelet" or not item.node:
+            continue
+        for source in item.gate_sources:
+            if source.provenance == "configz":
+                found[item.node] = gates_text(source.gates)
+                evidence.append(seen_in(source.place, "featureGates", found[item.node], "configz"))
+    reading = _by_kubelet(found, args_of(args, "nodes"))
+    return msgspec.structs.replace(reading, evidence=tuple(evidence))
+
+
 ROWS: tuple[Fact, ...] = (
     Fact(
         name="kubelet.by-node",
@@ -163,6 +219,14 @@ ROWS: tuple[Fact, ...] = (
         evaluate=lambda s, a: _to_distinct(_kubelets(s, a)),
         parse=lambda o, a: _to_distinct(_kubelets_parse(o, a)),
         reads=("nodes",),
+    ),
+    Fact(
+        name="kubelet.gates",
+        layer="scheduling",
+        title=lambda _a: tr("Feature gates that kubelets are given, by node"),
+        command=_gates_command,
+        evaluate=_kubelet_gates,
+        parse=_gates_parse,
     ),
     Fact(
         name="nodes.not-ready",

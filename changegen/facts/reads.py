@@ -46,6 +46,9 @@ READS: dict[str, Callable[[Args], str]] = {
     "leader": lambda _a: "",
     "kubelet.by-node": lambda _a: tr("a node a line: its name, and the version of its kubelet"),
     "kubelet.versions": lambda _a: tr("a node a line: no other version among them"),
+    "kubelet.gates": lambda _a: tr(
+        "a node a line with the gates of its kubelet's configuration; none: no gate is set"
+    ),
     "nodes.not-ready": lambda _a: tr("none when every line ends in True"),
     "nodes.cordoned": lambda _a: tr("none when no line ends in true"),
     "nodes.taints": lambda _a: tr("a node a line with its taints; those of node.kubernetes.io do not count"),

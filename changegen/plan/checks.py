@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from changegen.facts import FACTS, Reading, Value
+from changegen.facts.nodes import gates_text
 from changegen.facts.reads import reads_as
 from changegen.i18n import tr
 from changegen.model.base import Scalar
@@ -16,7 +17,8 @@ from changegen.model.snapshot import Component, Driver, PodUse, Workload
 from changegen.model.ticket import Finding, Query
 from changegen.plan.draft import CheckDraft
 from changegen.plan.scene import HopPlan, Scene
-from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target
+from changegen.plan.steps.common import KUBELET_SLICES_WAIT, driver_target, kubelet_gates
+from changegen.plan.steps.remedies import gate_faults
 from changegen.probe import Probe, probes
 from changegen.quantity import count
 from changegen.shell import quoted
@@ -92,6 +94,7 @@ def make_checks(scene: Scene, findings: Sequence[Finding]) -> list[CheckDraft]:
     _api(checks, hop, findings)
     _gates(checks, findings)
     _nodes(checks, hop)
+    _kubelet_gates(checks, hop, findings)
     _addons(checks, hop)
     _workloads(checks)
     _devices(checks)
@@ -282,6 +285,38 @@ def _nodes(checks: _List, hop: HopPlan | None) -> None:
     checks.fact("check:cordoned", "nodes.cordoned", {}, compare="at-most")
     taints = "nodes.taint-counts" if _counts(scene, len(scene.snapshot.nodes)) else "nodes.taints"
     checks.fact("check:taints", taints, {}, compare="same-as-before")
+
+
+def _kubelet_gates(checks: _List, hop: HopPlan | None, findings: Sequence[Finding]) -> None:
+    """Gates of each kubelet's own configuration, where that was read: what an upgrade takes from ConfigMap kubelet-config.
+
+    ``kubeadm upgrade node`` writes /var/lib/kubelet/config.yaml anew from that ConfigMap, so its gates are expected there,
+    without those that a step takes out; elsewhere the gates of before.
+    """
+    scene = checks.scene
+    own = {
+        item.node: source.gates
+        for item in scene.instances("kubelet")
+        for source in item.gate_sources
+        if source.provenance == "configz" and item.node
+    }
+    renamed = scene.distribution.nodes in ("pool", "pool-all")
+    if hop is None or not own or renamed or len(own) > MOST_NODES:
+        return
+    gone = {item.subject.name for item in gate_faults(findings)}
+    given = kubelet_gates(scene)
+    moved = set(scene.pending_nodes)
+    expected: dict[str, Scalar] = {
+        node: gates_text(
+            {
+                name: value
+                for name, value in (given if given is not None and node in moved else gates).items()
+                if name not in gone
+            }
+        )
+        for node, gates in sorted(own.items())
+    }
+    checks.fact("check:kubelet-gates", "kubelet.gates", {"nodes": tuple(sorted(own))}, expected=expected)
 
 
 def _counts(scene: Scene, rows: int) -> bool:

@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from changegen.facts import FACTS, Args
 from changegen.facts.reads import reads_as
-from changegen.model.snapshot import Snapshot
+from changegen.model.snapshot import GateSource, Snapshot
 from changegen.model.ticket import Step
+from changegen.verify import judge
 from tests.plan.build import plan, recorded, ticket
 from tests.plan.test_recorded import check, step, texts
 
@@ -278,3 +280,95 @@ def test_each_line_of_the_checklist_that_is_no_plain_value_says_how_it_is_read()
         "budget.allowed",
     }
     assert "3.7.0-0 is v3.7.0" in reads_as("component.running", {"component": "etcd"})
+
+
+# ------------------------------------------------------------------------------------------------ kubelets
+
+
+GATES = {
+    "cp-1": {"DRAResourceClaimDeviceStatus": True},
+    "gpu-1": {"KubeletInUserNamespace": False, "Odd": True},
+}
+
+
+def with_configz(gates: dict[str, dict[str, bool]], base: Snapshot | None = None) -> Snapshot:
+    """The recorded cluster, where the configz of some kubelets was read too."""
+    snapshot = base or recorded("before")
+    return replace(
+        snapshot,
+        components=tuple(
+            replace(
+                item,
+                gate_sources=(
+                    GateSource(
+                        provenance="configz",
+                        place=f"nodes/{item.node}/proxy/configz",
+                        certainty="effective",
+                        gates=gates[item.node],
+                    ),
+                    *item.gate_sources,
+                ),
+            )
+            if item.component == "kubelet" and item.node in gates
+            else item
+            for item in snapshot.components
+        ),
+    )
+
+
+def test_the_gates_of_kubelets_are_read_as_their_command_prints_them(tmp_path: Path) -> None:
+    args: Args = {"nodes": ("cp-1", "gpu-1", "gpu-2")}
+    fact = FACTS["kubelet.gates"]
+    seen = fact.evaluate(with_configz({**GATES, "gpu-2": {}}), args)
+    answers = """case "$*" in
+    */cp-1/*) echo '{"kubeletconfig":{"featureGates":{"DRAResourceClaimDeviceStatus":true},"port":10250}}' ;;
+    */gpu-1/*) echo '{"kubeletconfig":{"a":{"b":1},"featureGates":{"Odd":true,"KubeletInUserNamespace":false}}}' ;;
+    *) echo '{"kubeletconfig":{"port":10250}}' ;;
+    esac"""
+    printed = fact.parse(shell(fact.command(args), tmp_path, answers).stdout, args)
+    assert (
+        printed.value
+        == seen.value
+        == {
+            "cp-1": "DRAResourceClaimDeviceStatus=true",
+            "gpu-1": "KubeletInUserNamespace=false,Odd=true",
+            "gpu-2": "-",
+        }
+    )
+    # No right to read it is no proof that nothing is set.
+    refused = fact.parse(shell(fact.command(args), tmp_path, "exit 1").stdout, args)
+    assert not refused.known
+    assert not fact.evaluate(recorded("before"), args).known
+    partly = fact.evaluate(with_configz(GATES), args)
+    assert list(partly.gaps) == ["gpu-2"]
+
+
+def test_each_kubelet_is_held_against_what_kubeadm_gives_it() -> None:
+    before = with_configz(GATES)
+    made = plan(before)
+    found = check("kubelet.gates", made)
+    # kubeadm upgrade node writes the file from ConfigMap kubelet-config: what one node had beside it goes.
+    assert found.expected == dict.fromkeys(("cp-1", "gpu-1"), "DRAResourceClaimDeviceStatus=true")
+    by_nodes = {s.nodes: s for s in made.steps if s.phase == "nodes"}
+    assert found.id in by_nodes["gpu-1",].checks
+    assert by_nodes["gpu-1",].partial[found.id] == ("gpu-1",)
+    text = "\n".join(texts(s) for s in made.steps)
+    assert "changegen snapshot --configz -o before-1.37.2.json.gz" in text
+    assert "changegen verify ticket.json --configz --runtime-evidence" in text
+    good = with_configz({node: {"DRAResourceClaimDeviceStatus": True} for node in ("cp-1", "gpu-1")})
+    fact = FACTS["kubelet.gates"]
+    assert judge(found, fact.evaluate(good, found.query.args if found.query else {}))[0] == "pass"
+    assert judge(found, fact.evaluate(before, found.query.args if found.query else {}))[0] == "fail"
+    assert (
+        judge(found, fact.evaluate(recorded("before"), found.query.args if found.query else {}))[0]
+        == "unknown"
+    )
+
+
+def test_a_kubelet_starts_only_after_somebody_looked_at_what_kubeadm_wrote() -> None:
+    for made in (s for s in ticket().steps if s.phase == "nodes"):
+        start = place(made, "systemctl restart kubelet")
+        for file in ("config.yaml", "kubeadm-flags.env"):
+            kept = f"/var/backups/kubernetes/kubelet-before-1.37.2/{file}"
+            assert place(made, f"sudo diff {kept} /var/lib/kubelet/{file}") < start
+        assert any("DRAResourceClaimDeviceStatus: true" in note for note in made.notes), made.id

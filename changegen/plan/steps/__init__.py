@@ -33,7 +33,7 @@ def make_steps(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
     for hop in hops:
         steps += control_plane(scene, hop)
         if hop.drain:
-            steps += nodes(scene, hop)
+            steps += nodes(scene, hop, findings)
     steps += drivers(scene, findings)
     steps += after(scene, findings, hops[-1] if hops else None)
     _resolve_blockers(steps, findings)

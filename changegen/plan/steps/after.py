@@ -15,6 +15,7 @@ from changegen.plan.steps.common import (
     KUBECTL,
     MOST_SINGLE,
     command,
+    configz_flag,
     driver_target,
     placed,
 )
@@ -447,7 +448,7 @@ EVIDENCE = "evidence.yaml"
 
 def _verify(scene: Scene) -> Command:
     """The command of the closing report; with what people saw in containers where workloads use devices."""
-    seen = f" --runtime-evidence {EVIDENCE}" if _needs_evidence(scene) else ""
+    seen = configz_flag(scene) + (f" --runtime-evidence {EVIDENCE}" if _needs_evidence(scene) else "")
     return command(f"changegen verify ticket.json{seen} -o report.md", where=tr("any machine with changegen"))
 
 

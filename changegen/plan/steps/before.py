@@ -13,6 +13,7 @@ from changegen.plan.scene import CONTROL, HopPlan, Scene
 from changegen.plan.steps.common import (
     MOST_NAMED,
     command,
+    configz_flag,
     dedupe,
     gathered,
     in_turn,
@@ -51,7 +52,7 @@ def _keep(scene: Scene, hop: HopPlan | None, findings: Sequence[Finding]) -> Ste
     where = tr("any machine with changegen")
     commands = [
         command(f"TICKET_INPUT={quoted(scene.snapshot.source.description or 'INPUT')}", where=where),
-        command(f"changegen snapshot -o {quoted(name)}", where=where),
+        command(f"changegen snapshot{configz_flag(scene)} -o {quoted(name)}", where=where),
         command(f'changegen diff "$TICKET_INPUT" {quoted(name)} --exit-code', where=where),
     ]
     notes = [

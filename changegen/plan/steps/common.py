@@ -185,6 +185,25 @@ def node_minutes(scene: Scene, drains: Sequence[Drain]) -> int:
     return -(-sum(out_minutes(scene, drain) for drain in drains) // parallel)
 
 
+def configz_flag(scene: Scene) -> str:
+    """The option with which a later reading sees of kubelets what this one saw; empty where configz was not read."""
+    read = any(
+        source.provenance == "configz" for item in scene.instances("kubelet") for source in item.gate_sources
+    )
+    return " --configz" if read else ""
+
+
+def kubelet_gates(scene: Scene) -> dict[str, bool] | None:
+    """Gates that ConfigMap kubelet-config gives to the kubelets that kubeadm moves; None: kubeadm does not, or it was not read."""
+    if scene.distribution.name != "kubeadm":
+        return None
+    for config in scene.snapshot.config_maps:
+        if config.kind == "kubelet":
+            source = config.component_gates.get("kubelet")
+            return dict(source.gates) if source is not None else {}
+    return None
+
+
 def driver_target(scene: Scene, driver: Driver) -> tuple[str, str, str]:
     """(version wished, image to set, container) for a driver; empty texts where the profile does not move it."""
     for wish in scene.profile.drivers:

@@ -298,7 +298,9 @@ def _control_plane_at_once(scene: Scene, hop: HopPlan) -> StepDraft:
         commands = list(scene.commands(templates, hop, node))
     else:
         each = tr("each control-plane node, one after the other")
-        filled = scene.commands(dist.commands.get("control-plane-first", ()), hop, "", {"node": '"$NODE"'})
+        filled = scene.commands(
+            dist.commands.get("control-plane-first", ()), hop, "", {"node": '"${NODE:?}"'}
+        )
         commands = placed(filled, each)
     commands += [command("kubectl get --raw '/readyz?verbose'"), command("kubectl get --raw /version")]
     notes = []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from changegen.i18n import tr
 from changegen.model.snapshot import PodUse
-from changegen.model.ticket import Command
+from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import StepDraft
 from changegen.plan.saved import pod_file
 from changegen.plan.scene import Drain, HopPlan, Scene
@@ -15,16 +15,18 @@ from changegen.plan.steps.common import (
     MOST_SINGLE,
     command,
     installer_note,
+    kubelet_gates,
     met,
     names,
     node_minutes,
     packages,
 )
+from changegen.plan.steps.remedies import gate_faults
 from changegen.shell import quoted
 from changegen.words import spans
 
 
-def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
+def nodes(scene: Scene, hop: HopPlan, findings: Sequence[Finding]) -> list[StepDraft]:
     """The steps that move kubelets in one hop."""
     dist = scene.distribution
     if dist.nodes == "by-control-plane":
@@ -78,7 +80,10 @@ def nodes(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     # The last of those on which nothing holds a device is where people stop and look, if others come after it.
     look = max((at for at, tier in enumerate(tiers) if tier == _FREE), default=-1)
     canary = look if look >= 0 and look + 1 < len(ordered) else -1
-    return [_node_step(scene, hop, tuple(group), canary=at == canary) for at, group in enumerate(ordered)]
+    return [
+        _node_step(scene, hop, tuple(group), findings, canary=at == canary)
+        for at, group in enumerate(ordered)
+    ]
 
 
 _CONTROL, _FREE, _HELD, _DOWN = range(4)
@@ -98,7 +103,14 @@ def node_key(hop: HopPlan, node: str) -> str:
     return f"node:{hop.version}:{node}"
 
 
-def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary: bool = False) -> StepDraft:
+def _node_step(
+    scene: Scene,
+    hop: HopPlan,
+    drains: tuple[Drain, ...],
+    findings: Sequence[Finding],
+    *,
+    canary: bool = False,
+) -> StepDraft:
     dist, head = scene.distribution, drains[0]
     single = len(drains) == 1
     nodes = tuple(drain.node for drain in drains)
@@ -124,6 +136,8 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
     commands += fill("drain")
     if dist.packages:
         commands += on_node(packages(scene, "kubelet", hop, head.node))
+    configured = [] if kubelet_gates(scene) is None else _configured(scene, hop, place)
+    commands += configured
     commands += fill("kubelet-restart")
     commands += fill("back-to-work")
     drivers = met(drains, lambda drain: drain.drivers)
@@ -146,7 +160,9 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         )
         for driver in drivers
     }
-    partial = {"check:kubelets": nodes} | {f"check:devices:{driver}": pools[driver] for driver in drivers}
+    partial = {"check:kubelets": nodes, "check:kubelet-gates": nodes} | {
+        f"check:devices:{driver}": pools[driver] for driver in drivers
+    }
     # The checklist is of the last hop: what it asks of kubelets cannot hold before.
     kubelets = ["check:kubelets"] if hop.last else []
     return StepDraft(
@@ -167,6 +183,7 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
         ),
         checks=[
             *kubelets,
+            *(["check:kubelet-gates"] if hop.last else []),
             "check:not-ready",
             "check:cordoned",
             *(f"check:devices:{driver}" for driver in drivers),
@@ -175,13 +192,44 @@ def _node_step(scene: Scene, hop: HopPlan, drains: tuple[Drain, ...], *, canary:
             *_ready_again(scene, nodes, drivers),
         ],
         partial={
-            key: part for key, part in partial.items() if part and (hop.last or key != "check:kubelets")
+            key: part
+            for key, part in partial.items()
+            if part and (hop.last or key not in ("check:kubelets", "check:kubelet-gates"))
         },
         rollback=["back:kubelet"],
-        notes=[*_by_hand(scene, hop), *_node_notes(scene, drains, drivers, canary=canary)],
+        notes=[
+            *_by_hand(scene, hop),
+            *(_configured_note(scene, findings) if configured else []),
+            *_node_notes(scene, drains, drivers, canary=canary),
+        ],
         hop=hop.label,
         also=("bare",) if bare else (),
     )
+
+
+def _configured(scene: Scene, hop: HopPlan, where: str) -> list[Command]:
+    """What ``kubeadm upgrade node`` changed of a kubelet's configuration and of its arguments, before it starts with them."""
+    kept = f"{scene.backup}/kubelet-before-{scene.fields(hop)['change']}"
+    return [
+        Command(
+            text=f"sudo diff {quoted(f'{kept}/{file}')} {quoted(f'/var/lib/kubelet/{file}')} || true",
+            where=where,
+        )
+        for file in ("config.yaml", "kubeadm-flags.env")
+    ] + [Command(text="sudo grep -A 20 '^featureGates:' /var/lib/kubelet/config.yaml || true", where=where)]
+
+
+def _configured_note(scene: Scene, findings: Sequence[Finding]) -> list[str]:
+    gone = {item.subject.name for item in gate_faults(findings)}
+    given = {name: value for name, value in (kubelet_gates(scene) or {}).items() if name not in gone}
+    shown = ", ".join(f"{name}: {str(value).lower()}" for name, value in sorted(given.items()))
+    return [
+        tr(
+            "The two diffs show what kubeadm has made of the kubelet's files, from ConfigMap kubelet-config; the last line before the restart shows the gates: {gates}. Another gate, or an argument in kubeadm-flags.env that {version} dropped, keeps the kubelet from starting: do not restart it then.",
+            gates=shown or tr("none"),
+            version=scene.target,
+        )
+    ]
 
 
 def _ready_again(scene: Scene, nodes: Sequence[str], drivers: Sequence[str]) -> list[str]:
@@ -443,7 +491,10 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         else []
     )
     if not grouped:
-        commands.append(command('kubectl drain "${NODE:?}" --ignore-daemonsets --timeout=15m', write=True))
+        if len(members) > 1:
+            commands.append(command(f"NODE={quoted(members[0])}"))
+        shown = '"${NODE:?}"' if len(members) > 1 else quoted(members[0])
+        commands.append(command(f"kubectl drain {shown} --ignore-daemonsets --timeout=15m", write=True))
     label = dist.pool_label
     selector = f" -l {quoted(f'{label}={group}')}" if group and label else ""
     commands.append(command(f"kubectl get nodes{selector} -o wide"))
@@ -468,6 +519,13 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
         )
     if bare:
         notes.append(tr("Pods without a controller that go for good: {pods}.", pods=names(bare)))
+    if not grouped and len(members) > 1:
+        notes.append(
+            tr(
+                "All blocks in their order for one node, in the same shell; then NODE is the next, and all blocks again: {nodes}.",
+                nodes=spans(members),
+            )
+        )
     if not grouped:
         notes.append(
             tr("These nodes belong to no group that a label names: replace or upgrade each as it was made.")
