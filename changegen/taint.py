@@ -20,7 +20,6 @@ from typing import Final, Literal
 import msgspec
 
 from changegen import words
-from changegen.assess.capacity import simulation_of
 from changegen.assess.context import names
 from changegen.assess.dra import (
     DeviceId,
@@ -30,6 +29,7 @@ from changegen.assess.dra import (
     rule_selects,
     tolerates_device_taint,
 )
+from changegen.assess.simulation import simulation_of
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import AllocatedDevice, Snapshot, TaintRule

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from changegen.assess.allocate import MAX_DEVICES
-from changegen.assess.capacity import Need, Simulation, simulation
+from changegen.assess.allocate import MAX_DEVICES, Need
 from changegen.assess.codes import Code, finding
 from changegen.assess.context import Context, names
 from changegen.assess.dra import DeviceId, DeviceIndex, driver_log, index, owner_text
 from changegen.assess.selectors import judge
+from changegen.assess.simulation import Simulation, simulation
 from changegen.i18n import tr, trn
 from changegen.model.base import Model
 from changegen.model.snapshot import EventFact, Lease, PodUse

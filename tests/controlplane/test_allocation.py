@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from changegen import kubedata, store
-from changegen.assess.capacity import simulation_of
 from changegen.assess.context import Context
 from changegen.assess.dra import DeviceIndex
+from changegen.assess.simulation import simulation_of
 from changegen.assess.troubleshoot import pending_causes
 from changegen.model.profile import Profile
 from changegen.model.snapshot import SCHEMA, Snapshot
