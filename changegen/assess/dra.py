@@ -42,6 +42,7 @@ __all__ = [
     "DeviceIndex",
     "Holding",
     "asked",
+    "asks_budgets",
     "comes_back",
     "driver_log",
     "index",
@@ -86,6 +87,21 @@ def owner_text(owner: WorkloadRef | None) -> str:
 def comes_back(owner: WorkloadRef | None) -> bool:
     """Whether something makes a new Pod when one is deleted. Of custom controllers it is assumed, as they exist for it."""
     return owner is not None
+
+
+def asks_budgets(pod: PodUse) -> bool:
+    """Whether a drain waits for the PodDisruptionBudgets of a Pod.
+
+    It does not take Pods of DaemonSets, mirrors and Pods that wait for a node; and the eviction of a Pod that is Pending,
+    has finished or goes already asks no budget (`canIgnorePDB`, pkg/registry/core/pod/storage/eviction.go).
+    """
+    return (
+        bool(pod.node)
+        and pod.phase not in (*FINISHED, "Pending")
+        and not pod.deleting_since
+        and not (pod.owner is not None and pod.owner.kind == "DaemonSet")
+        and not any(step.startswith("Node/") for step in pod.owner_chain)
+    )
 
 
 def asked(pod: PodUse) -> dict[str, int]:

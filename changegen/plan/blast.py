@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from changegen.assess import Assessment
+from changegen.assess.dra import asks_budgets
 from changegen.i18n import tr
 from changegen.model.ticket import BlastRow
 from changegen.plan.scene import Scene
@@ -32,7 +33,7 @@ def workloads_hit(scene: Scene, assessment: Assessment, most: int = MOST) -> str
     """``ml/infer: down (0 of 2) while old-gpu-1 is out, 10 min. ml/train: 2 of 3 while gpu-1 or gpu-2 is out, 10 min.``, worst first.
 
     By the Pods that hold devices, by budgets that allow no disruption, and by Pods without a controller; the numbers are
-    those of the simulation of one node out (`changegen.assess.capacity`). Empty where nothing is hit.
+    those of the simulation of one node out (`changegen.assess.simulation`). Empty where nothing is hit.
     """
     drained = set(scene.pending_nodes)
     hits = [hit for row in assessment.blast if (hit := _of_row(scene, assessment, row, drained)) is not None]
@@ -130,7 +131,7 @@ def _bare(scene: Scene, drained: set[str], said: set[str]) -> Iterable[_Hit]:
 def _budgets(scene: Scene, drained: set[str], rows: Sequence[BlastRow]) -> Iterable[_Hit]:
     """Budgets that forbid a drain and select none of the Pods that hold devices."""
     holders = {f"{row.namespace}/{pod}" for row in rows for pod in row.pods}
-    places = {f"{pod.namespace}/{pod.name}": pod.node for pod in scene.snapshot.pods}
+    places = {f"{pod.namespace}/{pod.name}": pod.node for pod in scene.snapshot.pods if asks_budgets(pod)}
     for budget in scene.snapshot.disruption_budgets:
         pods = {f"{budget.namespace}/{pod}" for pod in budget.pods}
         if budget.disruptions_allowed != 0 or pods & holders:

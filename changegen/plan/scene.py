@@ -15,6 +15,7 @@ import msgspec
 
 from changegen.assess.capacity import capacity_rows
 from changegen.assess.context import Context
+from changegen.assess.dra import asks_budgets
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Component, ConfigMapFact, DisruptionBudget, Node, PodUse, Snapshot
@@ -559,7 +560,8 @@ class Scene:
         blocked = sorted(
             {
                 f"{budget.namespace}/{budget.name}"
-                for name in names
+                for name, pod in names.items()
+                if asks_budgets(pod)
                 for budget in self._budget_of.get(name, [])
                 if budget.disruptions_allowed == 0
             }
