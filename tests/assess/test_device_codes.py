@@ -389,9 +389,15 @@ CASES: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
         lambda: on(user("a"), disruption_budgets=budget(0)),
         lambda: on(user("a"), disruption_budgets=budget(1)),
     ),
+    # The eviction of a Pod that is Pending asks no budget.
     "CG-PDB-002": (
         lambda: on(user("a"), disruption_budgets=budget(1, names=("a", "a"))),
-        lambda: on(user("a"), user("b"), disruption_budgets=budget(1, names=("a", "b"))),
+        lambda: on(
+            user("a"),
+            user("b", phase="Pending"),
+            user("c", on=""),
+            disruption_budgets=budget(1, names=("a", "b", "b", "c", "c")),
+        ),
     ),
     "CG-PDB-003": (
         lambda: on(user("a"), disruption_budgets=budget(0, observed=False)),
