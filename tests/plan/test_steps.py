@@ -181,6 +181,10 @@ def test_a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Non
     assert train in by_node["gpu-1",] & by_node["gpu-2",]
     assert infer in by_node["old-gpu-1",]
     assert infer not in by_node["gpu-1",]
+    said = {s.nodes: s.go_on for s in made.steps if s.phase == "nodes"}
+    assert "no more Pods than before are not ready: ml/train;" in said["gpu-1",]
+    assert "no more Pods than before are not ready: ml/legacy-infer." in said["old-gpu-1",]
+    assert "are not ready" not in said["cpu-1", "gpu-3"]
     drivers = {
         "DaemonSet dranet/dranet: Pods that are not ready",
         "DaemonSet dra-example-driver/dra-example-driver-kubeletplugin: Pods that are not ready",
@@ -365,9 +369,9 @@ def test_each_kubelet_is_held_against_what_kubeadm_gives_it() -> None:
     )
 
 
-def test_a_kubelet_starts_only_after_somebody_looked_at_what_kubeadm_wrote() -> None:
+def test_a_node_is_drained_only_after_somebody_looked_at_what_kubeadm_wrote() -> None:
     for made in (s for s in ticket().steps if s.phase == "nodes"):
-        start = place(made, "systemctl restart kubelet")
+        start = place(made, "kubectl drain")
         for file in ("config.yaml", "kubeadm-flags.env"):
             kept = f"/var/backups/kubernetes/kubelet-before-1.37.2/{file}"
             assert place(made, f"sudo diff {kept} /var/lib/kubelet/{file}") < start

@@ -133,11 +133,12 @@ def _node_step(
         commands += on_node(packages(scene, "kubeadm", hop, head.node))
     if not control:
         commands += fill("node-config")
+    # Before the drain, and before a package's own script starts the kubelet anew.
+    configured = [] if kubelet_gates(scene) is None else _configured(scene, hop, place)
+    commands += configured
     commands += fill("drain")
     if dist.packages:
         commands += on_node(packages(scene, "kubelet", hop, head.node))
-    configured = [] if kubelet_gates(scene) is None else _configured(scene, hop, place)
-    commands += configured
     commands += fill("kubelet-restart")
     commands += fill("back-to-work")
     drivers = met(drains, lambda drain: drain.drivers)
@@ -173,7 +174,7 @@ def _node_step(
         commands=commands,
         nodes=nodes,
         minutes=node_minutes(scene, drains),
-        go_on=_node_go_on(hop, drains, drivers, plugins, bare),
+        go_on=_node_go_on(hop, drains, drivers, plugins, bare, _owners(scene, nodes)),
         stop=tr(
             "The drain hangs, the node is not Ready ten minutes after the kubelet's start, or devices do not come back. Leave the node cordoned and do not go to the next."
         )
@@ -225,7 +226,7 @@ def _configured_note(scene: Scene, findings: Sequence[Finding]) -> list[str]:
     shown = ", ".join(f"{name}: {str(value).lower()}" for name, value in sorted(given.items()))
     return [
         tr(
-            "The two diffs show what kubeadm has made of the kubelet's files, from ConfigMap kubelet-config; the last line before the restart shows the gates: {gates}. Another gate, or an argument in kubeadm-flags.env that {version} dropped, keeps the kubelet from starting: do not restart it then.",
+            "The two diffs show what kubeadm has made of the kubelet's files, from ConfigMap kubelet-config; the line after them shows the gates: {gates}. With a gate that {version} does not know, or an argument in kubeadm-flags.env that it dropped, the kubelet does not start: do not drain the node then.",
             gates=shown or tr("none"),
             version=scene.target,
         )
@@ -234,17 +235,21 @@ def _configured_note(scene: Scene, findings: Sequence[Finding]) -> list[str]:
 
 def _ready_again(scene: Scene, nodes: Sequence[str], drivers: Sequence[str]) -> list[str]:
     """Checks of the workloads whose Pods with devices leave these nodes, and of the drivers that serve there."""
-    owners = sorted(
+    return [
+        *(f"check:driver-ready:{driver}" for driver in drivers),
+        *(f"check:workload:{kind}:{namespace}/{name}" for kind, namespace, name in _owners(scene, nodes)),
+    ]
+
+
+def _owners(scene: Scene, nodes: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(kind, namespace, name) of the workloads of which Pods with devices are on these nodes."""
+    return sorted(
         {
             (pod.owner.kind, pod.owner.namespace, pod.owner.name)
             for pod in scene.snapshot.pods
             if pod.node in nodes and pod.uses_devices and pod.owner is not None
         }
     )
-    return [
-        *(f"check:driver-ready:{driver}" for driver in drivers),
-        *(f"check:workload:{kind}:{namespace}/{name}" for kind, namespace, name in owners),
-    ]
 
 
 def _escaped(resource: str) -> str:
@@ -319,6 +324,7 @@ def _node_go_on(
     drivers: Sequence[str],
     plugins: Sequence[str],
     bare: Sequence[PodUse],
+    owners: Sequence[tuple[str, str, str]],
 ) -> str:
     if len(drains) == 1:
         text = tr("{node} is Ready on {version} and schedulable", node=drains[0].node, version=hop.version)
@@ -337,6 +343,11 @@ def _node_go_on(
     if plugins:
         text += "; " + tr(
             "its allocatable has {resources} again (give it two minutes)", resources=", ".join(plugins)
+        )
+    if owners:
+        text += "; " + tr(
+            "no more Pods than before are not ready: {workloads}",
+            workloads=names(f"{namespace}/{name}" for _, namespace, name in owners),
         )
     return text + _again(bare) + "."
 
