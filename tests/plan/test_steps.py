@@ -191,6 +191,16 @@ def test_a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Non
     }
     assert drivers <= by_node["gpu-1",]
     assert drivers.isdisjoint(by_node["cp-1", "cp-2", "cp-3"])
+    ready = "no Pod of kube-system/kube-proxy, kube-system/coredns"
+    for nodes, text in said.items():
+        assert ready in text
+        assert (
+            f"{ready}, dra-example-driver/dra-example-driver-kubeletplugin, dranet/dranet is" in text
+        ) is (drivers <= by_node[nodes])
+        assert {
+            "DaemonSet kube-system/kube-proxy: Pods that are not ready",
+            "Deployment kube-system/coredns: Pods that are not ready",
+        } <= by_node[nodes]
 
 
 # ------------------------------------------------------------------------------------------------ after

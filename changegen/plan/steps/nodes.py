@@ -174,7 +174,9 @@ def _node_step(
         commands=commands,
         nodes=nodes,
         minutes=node_minutes(scene, drains),
-        go_on=_node_go_on(hop, drains, drivers, plugins, bare, _owners(scene, nodes)),
+        go_on=_node_go_on(
+            hop, drains, drivers, plugins, bare, _owners(scene, nodes), _all_ready(scene, drivers)
+        ),
         stop=tr(
             "The drain hangs, the node is not Ready ten minutes after the kubelet's start, or devices do not come back. Leave the node cordoned and do not go to the next."
         )
@@ -234,11 +236,36 @@ def _configured_note(scene: Scene, findings: Sequence[Finding]) -> list[str]:
 
 
 def _ready_again(scene: Scene, nodes: Sequence[str], drivers: Sequence[str]) -> list[str]:
-    """Checks of the workloads whose Pods with devices leave these nodes, and of the drivers that serve there."""
+    """Checks of kube-proxy and CoreDNS, of the drivers that serve there, and of the workloads whose Pods with devices leave."""
     return [
+        "check:kube-proxy-ready",
+        "check:coredns-ready",
         *(f"check:driver-ready:{driver}" for driver in drivers),
         *(f"check:workload:{kind}:{namespace}/{name}" for kind, namespace, name in _owners(scene, nodes)),
     ]
+
+
+def _all_ready(scene: Scene, drivers: Sequence[str]) -> str:
+    """That no Pod of kube-proxy, CoreDNS and the drivers is missing, to be added to when to go on; empty without any of them."""
+    found = [item for item in scene.snapshot.workloads if item.addon in ("kube-proxy", "coredns")]
+    of_drivers = [
+        item.workload
+        for item in scene.snapshot.drivers
+        if item.driver in drivers and item.workload is not None and item.workload.kind in _ROLLED_OUT
+    ]
+    shown = [
+        *sorted((f"{item.namespace}/{item.name}" for item in found), reverse=True),
+        *sorted(f"{item.namespace}/{item.name}" for item in of_drivers),
+    ]
+    if not shown:
+        return ""
+    return "; " + tr(
+        "no Pod of {workloads} is missing or not ready (give them a minute)",
+        workloads=names(dict.fromkeys(shown)),
+    )
+
+
+_ROLLED_OUT = ("DaemonSet", "Deployment", "StatefulSet")
 
 
 def _owners(scene: Scene, nodes: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -325,6 +352,7 @@ def _node_go_on(
     plugins: Sequence[str],
     bare: Sequence[PodUse],
     owners: Sequence[tuple[str, str, str]],
+    ready: str,
 ) -> str:
     if len(drains) == 1:
         text = tr("{node} is Ready on {version} and schedulable", node=drains[0].node, version=hop.version)
@@ -344,6 +372,7 @@ def _node_go_on(
         text += "; " + tr(
             "its allocatable has {resources} again (give it two minutes)", resources=", ".join(plugins)
         )
+    text += ready
     if owners:
         text += "; " + tr(
             "no more Pods than before are not ready: {workloads}",
@@ -561,6 +590,7 @@ def _pool_step(scene: Scene, hop: HopPlan, group: str, members: tuple[str, ...])
             if drivers
             else ""
         )
+        + _all_ready(scene, drivers)
         + _again(gone)
         + ".",
         stop=tr("The provider reports a failure, or new nodes do not become Ready."),
@@ -598,7 +628,9 @@ def _workers_released(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             commands=list(scene.commands(templates, hop)),
             nodes=tuple(drain.node for drain in drains),
             minutes=node_minutes(scene, drains),
-            go_on=tr("Every node of it is Ready on {version}", version=hop.version) + ".",
+            go_on=tr("Every node of it is Ready on {version}", version=hop.version)
+            + _all_ready(scene, drivers)
+            + ".",
             stop=tr("The pool is degraded, or a drain hangs."),
             checks=[
                 *(["check:kubelets"] if hop.last else []),
