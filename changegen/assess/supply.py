@@ -3,6 +3,9 @@
 A node may run a Pod that is schedulable, whose taints it tolerates, that its node selector and required node affinity take,
 and that has enough CPU, memory and places for Pods left of what the Pods there request. Devices are counted as the
 scheduler's allocator does (`changegen.assess.allocate`), with what makes it give up on a Pod altogether.
+
+Not looked at: of a pool of several nodes the slices of an older generation on a node that no newer slice names. The allocator
+gives their devices still, where they are all that their generation says.
 """
 
 from __future__ import annotations

@@ -54,6 +54,12 @@ def cluster(request: pytest.FixtureRequest, start_cluster: Callable[[Plan], Clus
         },
         dra.device_class("gpu", GPU),
         dra.device_class("nic", NIC),
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "loose"},
+            "spec": {"selectors": cel(MODEL)},
+        },
     )
     return started
 
@@ -163,6 +169,26 @@ RACK_TWO: Spec = {
 }
 SAME_NUMA: list[Spec] = [{"matchAttribute": f"{GPU}/numa"}]
 OTHER_NUMA: list[Spec] = [{"distinctAttribute": f"{GPU}/numa"}]
+
+NODE_OF = "resource.kubernetes.io/numaNode"
+CAPACITY = f'device.capacity["{GPU}"].{MEMORY}'
+NOT_RACK_TWO: Spec = {
+    "nodeSelector": {
+        "nodeSelectorTerms": [
+            {
+                "matchExpressions": [
+                    {"key": "rack", "operator": "NotIn", "values": ["two", "three"]},
+                    {"key": "rack", "operator": "Exists"},
+                ]
+            }
+        ]
+    }
+}
+
+
+def tolerating(**fields: Any) -> list[Spec]:
+    return one(1, tolerations=[{"key": "example.com/ill", **fields}])
+
 
 CASES: dict[str, tuple[Sequence[Spec], Sequence[Wants]]] = {
     "count": ([slice_(held=devices(2))], [Wants(True, one(2)), Wants(False, one(1))]),
@@ -312,6 +338,82 @@ CASES: dict[str, tuple[Sequence[Spec], Sequence[Wants]]] = {
             Wants(False, limits={"deviceclass.resource.kubernetes.io/gpu": "3"}),
             Wants(True, limits={"deviceclass.resource.kubernetes.io/gpu": "2"}),
         ],
+    ),
+    "all-partitions-and-too-small-a-counter": (
+        [slice_(of=2, **CARD), slice_(held=[part(0, "40Gi"), part(1, "30Gi")], of=2)],
+        [Wants(False, one(None)), Wants(True, one(1))],
+    ),
+    "all-partitions": (
+        [slice_(of=2, **CARD), slice_(held=[part(0, "40Gi"), part(1, "20Gi")], of=2)],
+        [Wants(True, one(None))],
+    ),
+    "admin-access-to-partitions-needs-their-counters": (
+        [slice_(of=2, **CARD), slice_(held=[part(0, "40Gi"), part(1, "10Gi")], of=2)],
+        [
+            Wants(True, one(1)),
+            Wants(False, one(None, adminAccess=True)),
+            Wants(True, one(1, adminAccess=True)),
+        ],
+    ),
+    "taints-and-what-tolerates-them": (
+        [
+            slice_(held=[{"name": "d-0", "taints": [{**TAINT, "effect": "NoExecute", "value": "x"}]}]),
+            slice_("a-2", [{"name": "d-0", "taints": [{**TAINT, "effect": "None"}]}]),
+        ],
+        [
+            Wants(True, one(1), node="a-2"),
+            Wants(False, tolerating(operator="Equal", value="other"), node="a-1"),
+            Wants(False, tolerating(operator="Exists", effect="NoSchedule"), node="a-1"),
+            # Without the effect it is placed, and evicted at once.
+            Wants(True, tolerating(operator="Equal", value="x", effect="NoExecute"), node="a-1"),
+        ],
+    ),
+    "a-class-whose-selector-fails-on-another-driver-s-device": (
+        [slice_(held=[of_model("d-0")]), slice_("a-2", devices(1), driver=NIC)],
+        [Wants(False, one(class_="loose")), Wants(True, one(class_="loose"), node="a-1")],
+    ),
+    "an-alternative-whose-selector-fails": (
+        [slice_(held=devices(2)), slice_("a-2", devices(2))],
+        [Wants(False, [either(asks(selectors=cel(MODEL)), asks(count=1))]), Wants(True, one(1))],
+    ),
+    "a-selector-of-a-capacity": (
+        [slice_(held=[{"name": "d-0", "capacity": {MEMORY: {"value": "40Gi"}}}])],
+        [
+            Wants(False, one(selectors=cel(f"{CAPACITY}.isGreaterThan(quantity('40Gi'))"))),
+            Wants(True, one(selectors=cel(f"{CAPACITY}.compareTo(quantity('40Gi')) >= 0"))),
+        ],
+    ),
+    "one-value-across-drivers": (
+        [
+            slice_(held=[{"name": "d-0", "attributes": {NODE_OF: {"int": 0}}}]),
+            slice_("a-1", [{"name": "d-0", "attributes": {NODE_OF: {"int": 1}}}], driver=NIC),
+            slice_("a-2", [{"name": "d-0", "attributes": {NODE_OF: {"int": 1}}}]),
+            slice_("a-2", [{"name": "d-0", "attributes": {NODE_OF: {"int": 1}}}], driver=NIC),
+        ],
+        [
+            Wants(False, [asks("g"), asks("net", "nic")], [{"matchAttribute": NODE_OF}], node="a-1"),
+            Wants(True, [asks("g"), asks("net", "nic")], [{"matchAttribute": NODE_OF}]),
+        ],
+    ),
+    "a-value-of-another-type": (
+        [
+            slice_(held=[{"name": "d-0", "attributes": {NODE_OF: {"int": 1}}}]),
+            slice_("a-1", [{"name": "d-0", "attributes": {NODE_OF: {"string": "1"}}}], driver=NIC),
+        ],
+        [Wants(False, [asks("g"), asks("net", "nic")], [{"matchAttribute": NODE_OF}])],
+    ),
+    "a-pool-for-nodes-that-are-not-of-a-rack": (
+        [slice_("fabric", devices(2), where=NOT_RACK_TWO)],
+        [Wants(True, one(1), node="a-1"), Wants(False, one(1), node="a-2")],
+    ),
+    "counters-of-two-drivers-in-pools-of-one-name": (
+        [
+            slice_(of=2, **CARD),
+            slice_(held=[part(0, "40Gi")], of=2),
+            slice_(of=2, driver=NIC, **CARD),
+            slice_(held=[part(0, "40Gi")], of=2, driver=NIC),
+        ],
+        [Wants(True, one(1)), Wants({"1.36.3": True, "1.37.2": True}, [asks(class_="nic")])],
     ),
     "no-such-class": ([slice_(held=devices(1))], [Wants(False, one(class_="none")), Wants(True, one())]),
 }
