@@ -148,13 +148,24 @@ def test_a_gate_that_only_a_manifest_sets_is_taken_out_there() -> None:
     made = plan(replace(base, config_maps=maps))
     step = next(s for s in made.steps if "own configuration" in s.title)
     assert step.nodes == ("cp-1", "cp-2", "cp-3")
-    assert all("/etc/kubernetes/manifests/kube-apiserver.yaml" in c.text for c in step.commands)
+    # A node at a time: its file put in place, then its own API server awaited, then the next node.
+    acts = [c for c in step.commands if c.text.startswith("sudo cp ") or "for N in" in c.text]
+    assert [c.where for c in acts if c.text.startswith("sudo cp ")] == ["cp-1", "cp-2", "cp-3"]
+    for n, (put, wait) in enumerate(zip(acts[::2], acts[1::2], strict=True), start=1):
+        assert put.text.endswith(" /etc/kubernetes/manifests/kube-apiserver.yaml")
+        assert f"pod kube-apiserver-cp-{n} " in wait.text
+        assert f"--server=https://10.0.0.1{n}:6443 get --raw /readyz" in wait.text
+        assert "grep -qvF SidecarContainers" in wait.text
+    edits = [c.text for c in step.commands if " sed " in c.text]
     assert all(
-        c.text.startswith(
-            "sudo sed -i -e s/DRADeviceTaintRules=true,SidecarContainers=true/DRADeviceTaintRules=true/"
-        )
-        for c in step.commands
+        "s/DRADeviceTaintRules=true,SidecarContainers=true/DRADeviceTaintRules=true/" in t for t in edits
     )
+    # The kubelet reads each file of that folder, also the one that sed -i makes for a moment.
+    for each in (*made.steps, *made.rollback):
+        assert not [
+            c.text for c in each.commands if "sed -i" in c.text and "/etc/kubernetes/manifests/" in c.text
+        ]
+    assert "kube-apiserver-before-edit.yaml" in step.stop
 
 
 def drift_step(snapshot: Snapshot) -> Step | None:

@@ -8,10 +8,11 @@ import msgspec
 
 from changegen.assess.context import VersionWish
 from changegen.i18n import tr, trn
-from changegen.model.snapshot import Driver
+from changegen.model.snapshot import Component, Driver
 from changegen.model.ticket import Command
 from changegen.plan.draft import StepDraft
 from changegen.plan.scene import Drain, HopPlan, Scene
+from changegen.shell import quoted, until
 from changegen.versions import minor_of, parse_image
 
 KUBECTL = "any machine with kubectl"
@@ -74,6 +75,70 @@ def gathered(parts: Sequence[tuple[str, Sequence[Command]]]) -> list[Command]:
     where = in_turn([node for node, _ in parts])
     node, commands = parts[0]
     return [msgspec.structs.replace(item, where=where) if item.where == node else item for item in commands]
+
+
+READY_WAIT = 300
+"""Seconds that an instance gets to come up from an edited manifest, before anybody looks why it does not."""
+
+
+def started_anew(scene: Scene, item: Component, text: str, *, there: bool) -> list[Command]:
+    """Wait until the instance runs with a changed command line, and says itself that it is ready.
+
+    The mirror Pod tells the new instance from the old one, which answers until the kubelet has ended it; its readiness
+    is asked at its own address, or where only the Pod is known, of the Pod.
+    """
+    namespace, _, pod = (item.instance or "").rpartition("/")
+    if not pod:
+        return []
+    where = f"kubectl --request-timeout=5s -n {quoted(namespace)}"
+    shown = f"{where} get pod {quoted(pod)} -o 'jsonpath={{.spec.containers[*].command}}'"
+    seen = (
+        f"{shown} | grep -qF {quoted(text)}"
+        if there
+        else f"{shown} | grep -F {quoted(item.component)} | grep -qvF {quoted(text)}"
+    )
+    url = scene.apiserver_urls.get(item.node or "") if item.component == "kube-apiserver" else None
+    ready = (
+        f"kubectl --request-timeout=5s --server={quoted(url)} get --raw /readyz"
+        if url
+        else f"{where} wait --for=condition=Ready {quoted(f'pod/{pod}')} --timeout=5s"
+    )
+    return [command(until(f"{seen} && {ready}", READY_WAIT))]
+
+
+def unedited(scene: Scene, file: str) -> str:
+    """Where a manifest is kept as it was before `edited`."""
+    return f"{scene.backup}/{file.rpartition('/')[2].removesuffix('.yaml')}-before-edit.yaml"
+
+
+def edited(scene: Scene, node: str, file: str, script: str) -> list[Command]:
+    """A static Pod's manifest edited: kept as it was, written beside, compared, put in place.
+
+    Never in its folder: the kubelet reads whatever file lies there, also the one that ``sed -i`` makes for a moment.
+
+    Args:
+        scene: Names the folder of the backups.
+        node: Where the file is.
+        file: The manifest.
+        script: Options for sed.
+    """
+    name = file.rpartition("/")[2].removesuffix(".yaml")
+    kept, beside = unedited(scene, file), f"{scene.backup}/{name}-edited.yaml"
+    once = """sudo sh -c 'test -e "$2" || cp -a "$1" "$2"' -"""
+    return [
+        command(
+            f"sudo install -d -m 0700 {quoted(scene.backup)} && {once} {quoted(file)} {quoted(kept)}",
+            where=node,
+            write=True,
+        ),
+        command(
+            f"sudo sed {script} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
+            where=node,
+            write=True,
+        ),
+        command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
+        command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
+    ]
 
 
 def installer_note(scene: Scene) -> list[str]:

@@ -20,9 +20,9 @@ from changegen.model.ticket import Command, Finding
 from changegen.plan.draft import BackDraft, StepDraft
 from changegen.plan.saved import config_map_file, saved_config_maps
 from changegen.plan.scene import HopPlan, Scene
-from changegen.plan.steps.common import command, gathered, in_turn, names
+from changegen.plan.steps.common import command, edited, gathered, in_turn, names, started_anew
 from changegen.plan.steps.remedies import edit, without_gates
-from changegen.shell import quoted, until
+from changegen.shell import quoted
 from changegen.versions import minor_of
 
 __all__ = [
@@ -185,37 +185,8 @@ def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> l
         ),
         command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
         command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
-        *_started_anew(scene, item, entry, there=add),
+        *started_anew(scene, item, entry, there=add),
     ]
-
-
-READY_WAIT = 300
-"""Seconds that an instance gets to come up from an edited manifest, before anybody looks why it does not."""
-
-
-def _started_anew(scene: Scene, item: Component, text: str, *, there: bool) -> list[Command]:
-    """Wait until the instance runs with a changed command line, and says itself that it is ready.
-
-    The mirror Pod tells the new instance from the old one, which answers until the kubelet has ended it; its readiness
-    is asked at its own address, or where only the Pod is known, of the Pod.
-    """
-    namespace, _, pod = (item.instance or "").rpartition("/")
-    if not pod:
-        return []
-    where = f"kubectl --request-timeout=5s -n {quoted(namespace)}"
-    shown = f"{where} get pod {quoted(pod)} -o 'jsonpath={{.spec.containers[*].command}}'"
-    seen = (
-        f"{shown} | grep -qF {quoted(text)}"
-        if there
-        else f"{shown} | grep -F {quoted(item.component)} | grep -qvF {quoted(text)}"
-    )
-    url = scene.apiserver_urls.get(item.node or "") if item.component == "kube-apiserver" else None
-    ready = (
-        f"kubectl --request-timeout=5s --server={quoted(url)} get --raw /readyz"
-        if url
-        else f"{where} wait --for=condition=Ready {quoted(f'pod/{pod}')} --timeout=5s"
-    )
-    return [command(until(f"{seen} && {ready}", READY_WAIT))]
 
 
 def _kept_manifests(scene: Scene, hop: HopPlan | None) -> str:
@@ -244,9 +215,9 @@ def _in_the_backup(
     if hop is not None and config is not None and edits and saved:
         file = config_map_file(config.name, scene.fields(hop)["release"])
         script = " ".join(f"-e {quoted(text)}" for text in dict.fromkeys(edits))
-        edited = quoted(f"{file}.edited")
+        beside = quoted(f"{file}.edited")
         commands.append(
-            command(f"sed {script} {quoted(file)} > {edited} && mv {edited} {quoted(file)}", write=True)
+            command(f"sed {script} {quoted(file)} > {beside} && mv {beside} {quoted(file)}", write=True)
         )
     folder = _kept_manifests(scene, hop)
     if folder:
@@ -347,9 +318,9 @@ def _without_gate(scene: Scene, found: WatchedRules, hop: HopPlan | None = None)
         scene, hop, edits, [(item.node or "", f"{item.component}.yaml", script) for item, script in scripts]
     )
     for item, script in scripts:
-        file = quoted(f"{scene.manifests}/{item.component}.yaml")
-        commands.append(command(f"sudo sed -i {script} {file}", where=item.node or "", write=True))
-        commands += _started_anew(scene, item, GATE, there=False)
+        file = f"{scene.manifests}/{item.component}.yaml"
+        commands += edited(scene, item.node or "", file, script)
+        commands += started_anew(scene, item, GATE, there=False)
     return commands
 
 

@@ -14,6 +14,9 @@ from changegen.plan.scene import Scene
 from changegen.plan.steps.common import (
     command,
     dedupe,
+    edited,
+    started_anew,
+    unedited,
 )
 from changegen.shell import quoted
 
@@ -293,6 +296,7 @@ def _manifest_step(scene: Scene, faults: Sequence[Finding]) -> StepDraft:
     dist = scene.distribution
     commands: list[Command] = []
     nodes: list[str] = []
+    kept: list[str] = []
     gates = sorted({fault.subject.name for fault in faults})
     for fault in faults:
         for item in scene.context.of(fault.subject.component):
@@ -311,7 +315,13 @@ def _manifest_step(scene: Scene, faults: Sequence[Finding]) -> StepDraft:
                 nodes.append(item.node)
                 if dist.name in ("rke2", "k3s"):
                     file = dist.paths["config"]
-                if file and dist.name not in ("talos", "kops", "openshift"):
+                static = item.kind == "static pod" and bool(scene.manifests and scene.backup)
+                if file.startswith(f"{scene.manifests}/") and static:
+                    script = f"-e {quoted(f's/{_sed(value)}/{_sed(after)}/')}"
+                    commands += edited(scene, item.node, file, script)
+                    kept.append(unedited(scene, file))
+                    commands += started_anew(scene, item, fault.subject.name, there=False)
+                elif file and dist.name not in ("talos", "kops", "openshift"):
                     commands.append(
                         command(
                             f"sudo sed -i -e {quoted(f's/{_sed(value)}/{_sed(after)}/')} {quoted(file)}",
@@ -370,7 +380,12 @@ def _manifest_step(scene: Scene, faults: Sequence[Finding]) -> StepDraft:
         go_on=tr(
             "The component has started again without the gate and is ready, before the next node is touched."
         ),
-        stop=tr("It does not become ready within five minutes: put the file back."),
+        stop=tr(
+            "It does not become ready within five minutes: put the file back, {file}.",
+            file=", ".join(dict.fromkeys(kept)),
+        )
+        if kept
+        else tr("It does not become ready within five minutes: put the file back."),
         checks=[f"check:names-gate:{fault.subject.component}:{fault.subject.name}" for fault in faults],
         rollback=["back:control-plane"],
         findings=[fault.id for fault in faults],
