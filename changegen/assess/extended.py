@@ -363,6 +363,11 @@ def migration(ctx: Context, resource: str) -> Migration:
         unknown.extend(_fewer(ctx, row, nodes))
     if row.uncertain:
         unknown.append(tr("a selector of class {name} could not be evaluated", name=row.device_class))
+    if row.device_class:
+        stuck, doubtful = _failing(ctx, row.device_class)
+        why.extend(stuck)
+        unknown.extend(doubtful)
+        unknown.extend(_unfinished(ctx, row.device_class))
     big = _too_big(_of(ctx).asking.get(resource, ()), resource)
     if big:
         why.append(
@@ -388,6 +393,43 @@ def migration(ctx: Context, resource: str) -> Migration:
         steps=tuple(_steps(ctx, row, class_name, left or [n for n in nodes if row.by_node.get(n) != "dra"])),
         checks=tuple(_checks(ctx, row)),
     )
+
+
+def _failing(ctx: Context, class_name: str) -> tuple[list[str], list[str]]:
+    """(what keeps Pods of a class from every node, what may): a selector that fails on a device that the scheduler looks at.
+
+    It looks at it for certain where the node has no device that the class takes.
+    """
+    at = index(ctx)
+    taken = {at.devices[key].node or "" for key in at.members(class_name)}
+    sides: tuple[list[str], list[str]] = ([], [])
+    for alone in (True, False):
+        devices = [
+            key for key in at.failing(class_name) if ((at.devices[key].node or "") not in taken) is alone
+        ]
+        if devices:
+            sides[0 if alone else 1].append(
+                tr(
+                    "the selector of class {name} fails on {devices} ({error}), and the scheduler gives up on a Pod there",
+                    name=class_name,
+                    devices=names(map(str, devices), 3),
+                    error=at.failing(class_name)[devices[0]],
+                )
+            )
+    return sides
+
+
+def _unfinished(ctx: Context, class_name: str) -> Iterator[str]:
+    at = index(ctx)
+    pools = {(key.driver, key.pool) for key in at.members(class_name)}
+    found = sorted(f"{d}/{p}" for d, p in pools if not at.pools[d, p].complete or (d, p) in at.invalid)
+    if found:
+        yield trn(
+            "pool {pools} is not complete or not valid, and gives nothing",
+            "pools {pools} are not complete or not valid, and give nothing",
+            n=len(found),
+            pools=names(found),
+        )
 
 
 def _fewer(ctx: Context, row: Served, nodes: Iterable[str]) -> Iterator[str]:

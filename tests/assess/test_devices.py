@@ -19,6 +19,7 @@ from changegen.collect import build_snapshot
 from changegen.collect.files import read_input
 from changegen.model.profile import DeviceTaintWish, ExtendedResourceWish, Profile, Taints
 from changegen.model.snapshot import (
+    Attribute,
     Condition,
     DeviceRequest,
     DeviceStatus,
@@ -359,6 +360,34 @@ def test_a_class_made_later_takes_the_name() -> None:
     same = gpu_class("b", created="2026-01-01T00:00:00Z"), gpu_class("a", created="2026-01-01T00:00:00Z")
     rows = {row.resource: row for row in served(context(gpus(pool("n1"), *same)))}
     assert rows[RESOURCE].device_class == "a"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "complete", "verdict"),
+    [
+        ("a", "a", True, "done"),
+        ("a", "b", True, "done"),
+        # No device of n2 has the attribute: whichever node comes first, a Pod is placed nowhere.
+        ("a", "", True, "no-go"),
+        ("", "", True, "no-go"),
+        ("a", "a", False, "cannot-tell"),
+    ],
+)
+def test_a_class_whose_selector_fails_or_whose_pool_is_not_whole_is_no_go(
+    first: str, second: str, complete: bool, verdict: str
+) -> None:
+    def with_model(value: str) -> dict[str, Any]:
+        return {"attributes": {f"{DRIVER}/model": Attribute(type="string", value=value)}} if value else {}
+
+    selector = (f'device.attributes["{DRIVER}"].model == "a"',)
+    snapshot = gpus(
+        pool("n1", each=with_model(first)),
+        pool("n2", each=with_model(second), complete=complete),
+        gpu_class(selectors=selector),
+        node("n1"),
+        node("n2"),
+    )
+    assert migration(context(snapshot), RESOURCE).verdict == verdict
 
 
 # --------------------------------------------------------------------------------------------------------- troubleshooting
