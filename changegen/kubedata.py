@@ -21,6 +21,7 @@ __all__ = [
     "DATA_SCHEMA",
     "Api",
     "BaseVersions",
+    "ConfigKind",
     "Flag",
     "Gate",
     "GateHistory",
@@ -122,6 +123,20 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     short: str = ""
 
 
+class ConfigKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration file of one component, as one minor's own scheme decodes it."""
+
+    kind: str
+    """`KubeletConfiguration`."""
+    versions: dict[str, dict[str, str]]
+    """apiVersion → path of a field → its type.
+
+    In a path `a.b` is a field of an object, `a[]` what a list holds, `a{}` what a map holds. A type is `object`, `list`,
+    `map`, `string`, `bool`, `int32`, `int64`, `uint32`, `float32`, `float64`, `duration` (text such as `5m0s`), or `any`
+    for what reads itself (quantities, times, arguments of plugins).
+    """
+
+
 class KubeadmGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A gate of kubeadm itself (ClusterConfiguration.featureGates), no gate of a component."""
 
@@ -187,6 +202,8 @@ class MinorData(msgspec.Struct, frozen=True, kw_only=True):
     """Group version that --runtime-config can turn → whether it is on by default."""
     flags: dict[str, dict[str, Flag]] = {}
     """Component → flag name → flag."""
+    configs: dict[str, ConfigKind] = {}
+    """Component (kubelet, kube-proxy, kube-scheduler) → its configuration file."""
     base: BaseVersions | None = None
 
 
@@ -264,6 +281,10 @@ class KubernetesData:
     def flags(self, component: str, minor: str | Version) -> Mapping[str, Flag]:
         """Flags of a component, by name; empty for a component that the data does not list."""
         return self.minor(minor).flags.get(component, {})
+
+    def config(self, component: str, minor: str | Version) -> ConfigKind | None:
+        """The configuration file of a component; None where it has none, or the data does not list it."""
+        return self.minor(minor).configs.get(component)
 
     def base_versions(self, minor: str | Version) -> BaseVersions | None:
         """What kubeadm of this minor brings; None where the data folder has none."""

@@ -23,6 +23,7 @@ from tests.controlplane import build  # noqa: E402
 from tools.kubedata import gomodules, readers, skew  # noqa: E402
 
 OUTPUT = ROOT / "changegen" / "data" / "kubernetes"
+CONFIGS = Path(__file__).resolve().parent / "configs"
 SCHEMA = "changegen.kubernetes/v1"
 STAGES = {"ALPHA": "Alpha", "BETA": "Beta", "GA": "GA", "DEPRECATED": "Deprecated"}
 # The origin of a gate, by the package that defines it.
@@ -113,6 +114,7 @@ def minor_file(version: str) -> str:
             component: {name: flag_record(flag) for name, flag in sorted(flags.items())}
             for component, flags in sorted(told["flags"].items())
         },
+        "configs": config_records(modules.run(CONFIGS)),
     }
     return pretty(parts)
 
@@ -172,6 +174,20 @@ def flag_record(flag: dict[str, Any]) -> dict[str, Any]:
         key: flag[key]
         for key in ("type", "default", "bare", "hidden", "deprecated", "short")
         if flag.get(key)
+    }
+
+
+def config_records(configs: dict[str, Any]) -> dict[str, Any]:
+    """Configuration files by component: the kind, and the fields of each API version that is decoded."""
+    return {
+        component: {
+            "kind": config["kind"],
+            "versions": {
+                version: dict(sorted(fields.items()))
+                for version, fields in sorted(config["versions"].items())
+            },
+        }
+        for component, config in sorted(configs.items())
     }
 
 
@@ -261,6 +277,16 @@ def pretty(parts: dict[str, Any]) -> str:
             for component, flags in value.items():
                 rows = ",\n".join(f"{compact(name)}:{compact(flag)}" for name, flag in flags.items())
                 blocks.append(f"{compact(component)}:{{\n{rows}\n}}")
+            text = "{" + ",\n".join(blocks) + "}"
+        elif key == "configs":
+            blocks = []
+            for component, config in value.items():
+                versions = []
+                for version, fields in config["versions"].items():
+                    rows = ",\n".join(f"{compact(path)}:{compact(typ)}" for path, typ in fields.items())
+                    versions.append(f"{compact(version)}:{{\n{rows}\n}}")
+                head = f'"kind":{compact(config["kind"])}'
+                blocks.append(f'{compact(component)}:{{{head},"versions":{{{",".join(versions)}}}}}')
             text = "{" + ",\n".join(blocks) + "}"
         else:
             text = compact(value)

@@ -100,6 +100,16 @@ class Modules:
                 found[path] = Package(path=path, folder=Path(folder), files=names)
         return found
 
+    def run(self, folder: Path) -> Any:
+        """What a program of the project prints when it is linked with this release: JSON.
+
+        Args:
+            folder: Where its Go files are; they may import what the pinned modules have.
+        """
+        # Paths are trimmed as tests/controlplane/build.py does, so that the packages built there serve here.
+        files = sorted(str(path) for path in folder.glob("*.go"))
+        return json.loads(self._go("run", "-trimpath", self._pin, *files))
+
     def discovery(self) -> dict[tuple[str, str, str], dict[str, Any]]:
         """Resources of the release's own recorded discovery (api/discovery), with every API on, by kind."""
         found = {}
