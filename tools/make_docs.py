@@ -23,6 +23,7 @@ AREAS = {
     "DISTRO": "Releases of the distribution",
     "OPENSHIFT": "OpenShift",
     "FLAG": "Flags and --runtime-config",
+    "CONFIG": "Configuration files of kubelet, kube-proxy and kube-scheduler",
     "API": "APIs",
     "VERSION": "Versions",
     "LEFT": "Left behind after the change",

@@ -25,6 +25,7 @@ MODULES: Final = (
     "platform",
     "releases",
     "flags",
+    "configs",
     "apis",
     "versions_check",
     "skew",

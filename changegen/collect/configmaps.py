@@ -1,8 +1,9 @@
 """Configuration that ConfigMaps hold, reduced to gates, flags and a short list of settings.
 
 What is understood: kubeadm-config (v1beta3's maps and v1beta4's lists), kubelet-config, kube-proxy's configuration,
-OpenShift's and HyperShift's configuration of kube-apiserver and kube-controller-manager, k0s' worker profiles, and
-whether CoreDNS has a Corefile. Everything in them is an intention: what a component runs with may differ.
+OpenShift's and HyperShift's configuration of kube-apiserver and kube-controller-manager, k0s' worker profiles, files of
+schedulers that run as Pods, and whether CoreDNS has a Corefile. Everything in them is an intention: what a component
+runs with may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import msgspec
 from changegen.collect.flags import config_facts, facts_of_list, values_of
 from changegen.collect.inventory import Inventory, Located
 from changegen.collect.wire import ConfigMap
-from changegen.collect.yamlread import read_yaml
+from changegen.collect.yamlread import YamlDocument, read_yaml
+from changegen.configs import shape_of
 from changegen.gates import GateSources, parse_gates
 from changegen.i18n import tr
 from changegen.model.base import Scalar
@@ -24,6 +26,7 @@ from changegen.model.snapshot import (
     Certainty,
     ConfigFact,
     ConfigMapFact,
+    ConfigShape,
     GateSource,
     Provenance,
     Unobserved,
@@ -31,7 +34,17 @@ from changegen.model.snapshot import (
 
 __all__ = ["Configuration", "gate_source_of_flags", "gate_source_of_map", "read_config_maps"]
 
-Kind = Literal["kubeadm", "kubelet", "kube-proxy", "openshift", "hypershift", "k0s", "coredns", "other"]
+Kind = Literal[
+    "kubeadm",
+    "kubelet",
+    "kube-proxy",
+    "kube-scheduler",
+    "openshift",
+    "hypershift",
+    "k0s",
+    "coredns",
+    "other",
+]
 
 KUBEADM_SETTINGS: Final = (
     "imageRepository",
@@ -224,12 +237,14 @@ class _Reader:
                 return
         if name.startswith("kube-proxy"):
             self._proxy(located, data)
+            return
+        self._scheduler(located, data)
 
-    def _document(self, located: Located[ConfigMap], key: str, text: str) -> dict[str, Any] | None:
-        """The mapping in ``text``; what is broken or none is reported."""
+    def _read(self, located: Located[ConfigMap], key: str, text: str) -> YamlDocument | None:
+        """The first document of ``text``, a mapping; what is broken or none is reported."""
         for document in read_yaml(text):
             if isinstance(document.value, dict) and document.trouble is None:
-                return document.value
+                return document
             detail = document.trouble.detail if document.trouble else tr("it is no mapping")
             self.unobserved.append(
                 Unobserved(
@@ -241,6 +256,10 @@ class _Reader:
             )
             return None
         return None
+
+    def _document(self, located: Located[ConfigMap], key: str, text: str) -> dict[str, Any] | None:
+        document = self._read(located, key, text)
+        return None if document is None else document.value
 
     def _kubeadm(self, located: Located[ConfigMap], text: str) -> None:
         config = self._document(located, "ClusterConfiguration", text)
@@ -291,9 +310,10 @@ class _Reader:
         self.facts.append(self.kubeadm)
 
     def _kubelet(self, located: Located[ConfigMap], text: str) -> None:
-        config = self._document(located, "kubelet", text)
-        if config is None:
+        document = self._read(located, "kubelet", text)
+        if document is None:
             return
+        config = document.value
         name = f"{located.namespace}/{located.obj.metadata.name}"
         source = gate_source_of_map(
             config.get("featureGates"),
@@ -307,14 +327,16 @@ class _Reader:
             api_version=_text(config.get("apiVersion")),
             component_gates={"kubelet": source},
             settings=_settings(config, KUBELET_SETTINGS),
+            document=_shape(document),
         )
         self.facts.append(fact)
         self.kubelets.append((located.obj.metadata.name, fact))
 
     def _k0s(self, located: Located[ConfigMap], profile: str, minor: str, text: str) -> None:
-        config = self._document(located, "kubeletConfiguration", text)
-        if config is None:
+        document = self._read(located, "kubeletConfiguration", text)
+        if document is None:
             return
+        config = document.value
         name = f"{located.namespace}/{located.obj.metadata.name}"
         source = gate_source_of_map(
             config.get("featureGates"),
@@ -330,6 +352,7 @@ class _Reader:
                 api_version=_text(config.get("apiVersion")),
                 component_gates={"kubelet": source},
                 settings=_settings(config, KUBELET_SETTINGS),
+                document=_shape(document),
             )
         )
 
@@ -338,9 +361,10 @@ class _Reader:
         for key in sorted(data):
             if "KubeProxyConfiguration" not in data[key]:
                 continue
-            config = self._document(located, key, data[key])
-            if config is None or config.get("kind") != "KubeProxyConfiguration":
+            document = self._read(located, key, data[key])
+            if document is None or document.value.get("kind") != "KubeProxyConfiguration":
                 continue
+            config = document.value
             source = gate_source_of_map(
                 config.get("featureGates"),
                 provenance="configmap",
@@ -355,6 +379,26 @@ class _Reader:
                     api_version=_text(config.get("apiVersion")),
                     component_gates={"kube-proxy": source},
                     settings=_settings(config, PROXY_SETTINGS),
+                    document=_shape(document),
+                )
+            )
+
+    def _scheduler(self, located: Located[ConfigMap], data: Mapping[str, str]) -> None:
+        for key in sorted(data):
+            if "KubeSchedulerConfiguration" not in data[key]:
+                continue
+            # It may be a script that writes one, too: what is no such file is nobody's fault.
+            document = next(read_yaml(data[key]), None)
+            if document is None or document.trouble is not None or not isinstance(document.value, dict):
+                continue
+            if document.value.get("kind") != "KubeSchedulerConfiguration":
+                continue
+            self.facts.append(
+                _fact(
+                    located,
+                    "kube-scheduler",
+                    api_version=_text(document.value.get("apiVersion")),
+                    document=_shape(document),
                 )
             )
 
@@ -422,6 +466,7 @@ def _fact(
     component_flags: dict[str, tuple[ConfigFact, ...]] | None = None,
     component_gates: dict[str, GateSource] | None = None,
     settings: dict[str, Scalar] | None = None,
+    document: ConfigShape | None = None,
     etcd: Literal["", "local", "external"] = "",
 ) -> ConfigMapFact:
     return ConfigMapFact(
@@ -435,9 +480,14 @@ def _fact(
         component_flags=component_flags or {},
         component_gates=component_gates or {},
         settings=settings or {},
+        document=document,
         etcd=etcd,
         resource_version=located.obj.metadata.resource_version,
     )
+
+
+def _shape(document: YamlDocument) -> ConfigShape:
+    return shape_of(document.value, (item.key for item in document.duplicates))
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -215,12 +215,36 @@ class Component(Model, frozen=True, kw_only=True):
     """--config of kubelet, kube-proxy, kube-scheduler."""
 
 
+class ConfigShape(Model, frozen=True, kw_only=True):
+    """What the configuration file of a component sets: names and types, no values."""
+
+    kind: str = ""
+    """`KubeletConfiguration`, as the file says; empty where it does not."""
+    fields: dict[str, str] = {}
+    """Path -> type of what stands there: `object`, `list`, `bool`, `string`, `duration`, `int` (fits 32 bits), `negative`
+    (the same, below 0), `int64`, `huge`, `float`, `null`, or `unclear` where YAML 1.1 may read a text as something else.
+    Several of a list are joined by `|`. In a path `a.b` is a key of an object, `a[]` what a list holds, and `a{}` stands
+    for all keys that are no plain names (`memory.available`)."""
+    duplicates: tuple[str, ...] = ()
+    """Keys that stand twice in one object."""
+
+
 class ConfigMapFact(Model, frozen=True, kw_only=True):
     """A configuration ConfigMap that changegen understands, reduced to what it needs."""
 
     namespace: str
     name: str
-    kind: Literal["kubeadm", "kubelet", "kube-proxy", "openshift", "hypershift", "k0s", "coredns", "other"]
+    kind: Literal[
+        "kubeadm",
+        "kubelet",
+        "kube-proxy",
+        "kube-scheduler",
+        "openshift",
+        "hypershift",
+        "k0s",
+        "coredns",
+        "other",
+    ]
     api_version: str = ""
     """Of the embedded document, e.g. kubeadm.k8s.io/v1beta4."""
     kubernetes_version: str = ""
@@ -233,6 +257,8 @@ class ConfigMapFact(Model, frozen=True, kw_only=True):
     """component -> gates that this ConfigMap intends."""
     settings: dict[str, Scalar] = {}
     """Flat allow-listed scalars: mode, failCgroupV1, cgroupDriver, imageRepository, controlPlaneEndpoint, …"""
+    document: ConfigShape | None = None
+    """kubelet, k0s, kube-proxy, kube-scheduler: what the file sets; None: not read."""
     etcd: Literal["", "local", "external"] = ""
     resource_version: str = ""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from changegen.assess.codes import CODES, MODULES
+from changegen.configs import shape_of
 from changegen.model.profile import (
     Accept,
     ApiWish,
@@ -104,6 +105,16 @@ def webhook(**more: Any) -> Webhook:
 
 def config(kind: str, **more: Any) -> ConfigMapFact:
     return ConfigMapFact(**{"namespace": "kube-system", "name": f"{kind}-config", "kind": kind, **more})
+
+
+def written(kind: str, content: dict[str, Any], *twice: str) -> ConfigMapFact:
+    """A ConfigMap with the configuration file of a component, of which some keys stand twice."""
+    name, version = {
+        "kubelet": ("KubeletConfiguration", "kubelet.config.k8s.io/v1beta1"),
+        "kube-proxy": ("KubeProxyConfiguration", "kubeproxy.config.k8s.io/v1alpha1"),
+        "kube-scheduler": ("KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"),
+    }[kind]
+    return config(kind, api_version=version, document=shape_of({"kind": name, **content}, twice))
 
 
 def lease(name: str = "apiserver-a", **more: Any) -> Lease:
@@ -323,6 +334,29 @@ CASES: dict[str, tuple[Callable[[], Input], Callable[[], Input]]] = {
     "CG-FLAG-005": (
         lambda: one(kubelet(gates={})),
         lambda: one(kubelet(gates={}, flags_observable=True)),
+    ),
+    "CG-CONFIG-001": (
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxPods": "many"}),)),
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxPods": 50}),)),
+    ),
+    "CG-CONFIG-002": (
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxpods": 50}),)),
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxPods": 50}),)),
+    ),
+    "CG-CONFIG-003": (
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"defaultPodSysctls": {}}),)),
+        lambda: one(
+            kubelet(version="v1.37.0", gates={}),
+            config_maps=(written("kubelet", {"defaultPodSysctls": {}}),),
+        ),
+    ),
+    "CG-CONFIG-004": (
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxPods": 5}, "maxPods"),)),
+        lambda: one(kubelet(gates={}), config_maps=(written("kubelet", {"maxPods": 5}),)),
+    ),
+    "CG-CONFIG-005": (
+        lambda: one(pod("kube-scheduler", config_file="/etc/kubernetes/scheduler.yaml")),
+        lambda: one(pod("kube-scheduler")),
     ),
     "CG-FLAG-010": (
         lambda: one(pod(runtime_config=("scheduling.k8s.io/v1alpha2=true",))),

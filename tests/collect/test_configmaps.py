@@ -90,6 +90,65 @@ def test_the_plain_kubelet_config_wins_over_one_named_after_a_minor() -> None:
     assert config.static_pod_path == "/m"
 
 
+def test_of_a_configuration_file_names_and_types_are_kept_and_no_values() -> None:
+    text = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodURLHeader: {Authorization: [secret-token]}
+evictionHard: {memory.available: 100Mi}
+registerWithTaints: [{key: a, value: 5}, {key: b, value: c}]
+clusterDNS: [10.96.0.10]
+syncFrequency: 1m0s
+enableServer: yes
+maxPods: 110
+podsPerCore: -1
+registryBurst: 99999999999
+memoryThrottlingFactor: 0.8
+nodeStatusMaxImages: null
+maxPods: 50
+"""
+    (fact,) = read(config_map("kubelet-config", {"kubelet": text})).facts
+    assert fact.document is not None
+    assert fact.document.kind == "KubeletConfiguration"
+    assert fact.document.duplicates == ("maxPods",)
+    assert fact.document.fields == {
+        "clusterDNS": "list",
+        "clusterDNS[]": "string",
+        "enableServer": "unclear",
+        "evictionHard": "object",
+        "evictionHard{}": "string",
+        "maxPods": "int",
+        "memoryThrottlingFactor": "float",
+        "nodeStatusMaxImages": "null",
+        "podsPerCore": "negative",
+        "registerWithTaints": "list",
+        "registerWithTaints[]": "object",
+        "registerWithTaints[].key": "string",
+        "registerWithTaints[].value": "int|string",
+        "registryBurst": "int64",
+        "staticPodURLHeader": "object",
+        "staticPodURLHeader.Authorization": "list",
+        "staticPodURLHeader.Authorization[]": "string",
+        "syncFrequency": "duration",
+    }
+    assert "secret-token" not in str(fact)
+
+
+def test_a_file_of_a_scheduler_is_known_by_its_kind_wherever_it_is() -> None:
+    file = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 5\n"
+    script = "#!/bin/sh\ncat > x <<EOF\nkind: KubeSchedulerConfiguration\n\tEOF\n"
+    found = read(config_map("mine", {"a.yaml": file}), config_map("script", {"run.sh": script}))
+    (fact,) = found.facts
+    assert (fact.kind, fact.name, fact.api_version) == (
+        "kube-scheduler",
+        "mine",
+        "kubescheduler.config.k8s.io/v1",
+    )
+    assert fact.document is not None
+    assert fact.document.fields == {"parallelism": "int"}
+    assert found.unobserved == ()
+
+
 def test_k0s_profiles_count_for_their_minor_where_they_agree() -> None:
     def profile(name: str, gates: dict[str, bool]) -> dict[str, object]:
         return config_map(name, {"kubeletConfiguration": json.dumps({"featureGates": gates})})

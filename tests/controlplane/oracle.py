@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Any, Self
 
 import yaml
 
@@ -32,6 +32,7 @@ from tests.controlplane import build
 from tests.controlplane.process import ComponentError, Process, free_port
 
 _FAILED = re.compile(r'"command failed" err="((?:[^"\\]|\\.)*)"')
+_FAILED_LINES = re.compile(r'"command failed" err=<\n((?:\t.*\n)+) >')
 _STARTED_FOR = 30
 _SERVES_IN = 60
 
@@ -71,6 +72,7 @@ class Case:
 
 
 def _write(path: Path, component: str, gates: dict[str, bool]) -> Path:
+    content: dict[str, Any]
     if component == "kubelet":
         content = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     else:
@@ -216,6 +218,22 @@ class Oracle:
                 return -1, "still runs"
         return done.returncode, last_error(done.stderr)
 
+    def configured(self, component: str, text: str) -> tuple[int, str, str]:
+        """Exit code, last error and all that a component writes that is started with this configuration file."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as temporary:
+            path = Path(temporary) / "config.yaml"
+            path.write_text(text, encoding="utf-8")
+            command = [str(self.programs / component), *self.stops[component], f"--config={path}"]
+            for _ in range(20):
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=_STARTED_FOR, check=False
+                )
+                # It may be the machine that has none left for a moment.
+                if "too many open files" not in done.stderr:
+                    break
+                time.sleep(1)
+        return done.returncode, last_error(done.stderr).replace(temporary, ""), done.stderr
+
     def baseline(self, component: str, has_file: bool) -> str:
         """What the component says with no gate at all."""
         key = (component, has_file)
@@ -297,6 +315,8 @@ def last_error(stderr: str) -> str:
             .replace(r"\v", r"\u000b")
         )
         return str(json.loads(f'"{text}"', strict=False))
+    if long := _FAILED_LINES.findall(stderr):
+        return "\n".join(line.removeprefix("\t") for line in str(long[-1]).splitlines())
     lines = stderr.splitlines()
     for mark in ("panic: ", "Error: "):
         found = [line for line in lines if line.startswith(mark)]
