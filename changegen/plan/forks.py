@@ -208,7 +208,8 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
     etcd, down = ways.backs.get(_ETCD), ways.backs.get(_DOWN)
     older = _older(ways)
     crosses = _crosses(ways)
-    early = control[: control.index(point)] if point is not None else []
+    # With its own step too: where the last member does not come up, the data are as before.
+    early = control[: control.index(point) + 1] if point is not None else []
     if crosses and point is not None and early:
         when = tr(
             "{first} has started, and the members of etcd that answer show storageVersion {older}.0 ({point} moves the last one)",
@@ -226,7 +227,9 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
                 note=tr(
                     "On the nodes whose step ran, last first. Members of etcd may stay as they are: until the last one moves, all work as {older}.",
                     older=older,
-                ),
+                )
+                + " "
+                + _skip(),
             )
         )
         lines.append(
@@ -244,7 +247,7 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
     if crosses or (etcd is not None and etcd.verdict == "one-way"):
         when = (
             tr(
-                "{point} ran, or a member of etcd shows storageVersion {newer}.0",
+                "{point} has started, and a member of etcd shows storageVersion {newer}.0",
                 point=ways.id(point.key),
                 newer=_newer(ways),
             )

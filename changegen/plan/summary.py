@@ -425,7 +425,8 @@ def _way_back(
     if control is not None and control.verdict == "one-way":
         return tr("none for the control plane once it has started: {why}", why=control.why)
     point = next((s for s in steps if s.no_return), None)
-    early = next((f for f in forks if f.etcd == "old" and any(n[0] != "P" for n in f.ran)), None)
+    passed = {"", point.id if point is not None else ""}
+    early = next((f for f in forks if f.etcd == "old" and any(n[0] != "P" for n in {*f.ran} - passed)), None)
     late = next((f for f in forks if f.etcd == "new"), None)
     if point is not None and late is not None and late.minutes:
         newer = minor_of(scene.hops[-1].etcd) or ""

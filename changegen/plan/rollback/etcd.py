@@ -91,7 +91,13 @@ def etcd(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -> l
             else "",
             minutes=5 * len(back) if judged.verdict != "one-way" else None,
             nodes=tuple(member.node for member in back),
-            guard=_etcd_guard(older, minor, looked=bool(guard and templates), downgrade=has_downgrade)
+            guard=_etcd_guard(
+                older,
+                minor,
+                looked=bool(guard and templates),
+                alone=len(scene.members) == 1,
+                downgrade=has_downgrade,
+            )
             if mixed
             else "",
             go_on=tr("The member is healthy on {version}; only then the next.", version=version)
@@ -186,9 +192,16 @@ def _cancel(scene: Scene) -> str:
     return f"sudo etcdctl {fields['etcd_tls']} --endpoints={fields['etcd_endpoint']} downgrade cancel"
 
 
-def _etcd_guard(older: str, minor: str, *, looked: bool, downgrade: bool) -> str:
+def _etcd_guard(older: str, minor: str, *, looked: bool, alone: bool, downgrade: bool) -> str:
     text = (
         tr(
+            "Only while the first command shows storageVersion {older}.0. {minor}.0: stop, etcd {older} would exit on these data. unknown: it does not answer; try the older manifest all the same, since etcd {older} exits on newer data and changes nothing, and then {restore} is the way.",
+            older=older,
+            minor=minor,
+            restore="{{back:restore}}",
+        )
+        if looked and alone
+        else tr(
             "Only while the first command shows storageVersion {older}.0 on the members that answer. {minor}.0 on one of them: stop, a member of {older} would exit on these data, and the quorum with it. unknown: that member does not answer, and the others decide; where none does, {restore} is the way.",
             older=older,
             minor=minor,
