@@ -123,7 +123,7 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
         if not use.claim and use.template
     ]
     waiting = [*_not_ready(at, pod)]
-    stopped = [stop.text for stop in made.stops(pod) if stop.certain]
+    stopped = [stop.text for stop in made.stops(pod) if stop.certain] if _allocates(at, pod) else []
     if waiting:
         found.extend(waiting)
     elif stopped:
@@ -141,6 +141,16 @@ def pending_causes(ctx: Context, pod: PodUse) -> tuple[Cause, ...]:
             found.extend(_need(ctx, at, made, pod, need))
     return tuple(
         Cause(text=cause.text, commands=tuple(c for c in (*cause.commands, describe) if c)) for cause in found
+    )
+
+
+def _allocates(at: DeviceIndex, pod: PodUse) -> bool:
+    """Whether the scheduler has something to allocate for a Pod: its claims are not all allocated yet."""
+    claims = [at.claims.get((pod.namespace, use.claim)) for use in pod.claims if use.claim]
+    return (
+        bool(pod.asks)
+        or len(claims) < len(pod.claims)
+        or not all(c is not None and c.devices for c in claims)
     )
 
 

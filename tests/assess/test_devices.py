@@ -403,6 +403,15 @@ def waiting(wants: int = 1, **more: Any) -> PodUse:
     return user("w", on="", wants=wants, **more)
 
 
+@pytest.mark.parametrize(("held", "named"), [((), True), ((("n1", "gpu-0"),), False)])
+def test_a_claim_that_is_allocated_waits_for_no_pool(held: tuple[tuple[str, str], ...], named: bool) -> None:
+    everything = DeviceRequest(name="r", device_class=DRIVER, count=None, mode="All")
+    made = with_fields(claim("c", *held), requests=(everything,))
+    other = pool("n1", driver="nic.example.com", complete=False)
+    found = causes(gpus(pool("n1"), other, made, node("n1"), user("w", on="", claim="c", requests={})))
+    assert any("gives up" in cause for cause in found) is named
+
+
 @pytest.mark.parametrize(("reported", "named"), [("False", True), ("True", False)])
 def test_a_device_that_is_not_ready_for_binding(reported: str, named: bool) -> None:
     slow = pool("n1", each={"binding_conditions": ("Ready",)})
