@@ -814,6 +814,15 @@ def _next(
     if failed and not parts:
         by_id = {check.id: check.title for check in ticket.checks}
         parts.append(tr("look at {items}", items=_list([f"{check} {by_id[check]}" for check in failed])))
+    by_hand = {check.id for check in ticket.checks if check.compare == "manual" or check.query is None}
+    unseen = [item.id for item in results if item.result == "unknown" and item.id in by_hand]
+    if unseen:
+        parts.append(
+            tr(
+                "look at and attest what no reading shows, {checks} (changegen probe --ticket TICKET -f evidence, then verify with --runtime-evidence)",
+                checks=_list(unseen),
+            )
+        )
     return tr("Next: {what}.", what="; ".join(parts)) if parts else ""
 
 

@@ -108,8 +108,16 @@ def test_the_headline_says_first_what_to_do_next() -> None:
     assert "Pod ml/too-big: gone" in asked
     assert "images plugin v0.2.0 → v0.3.0" in asked
     (early,) = [r.id for r in report().results if r.reason.startswith("not yet")]
-    assert f"read the cluster again, it was too early for {early}." in headline
-    assert verify(ticket(), finished(), data=kubedata.load()).headline.startswith("No check fails")
+    assert f"read the cluster again, it was too early for {early};" in headline
+    # What waits for people is said as what is next, and with what they do it.
+    unseen = ", ".join(r.id for r in report().results if r.reason.startswith("needs evidence"))
+    assert f"attest what no reading shows, {unseen} (changegen probe" in headline
+    end = verify(ticket(), finished(), data=kubedata.load()).headline
+    assert end.startswith("Next: look at and attest")
+    assert "No check fails" in end
+    said = [Attestation(check=item, by="somebody", value="seen") for item in unseen.split(", ")]
+    done = verify(ticket(), finished(), data=kubedata.load(), evidence=said).headline
+    assert done.startswith("All ")
 
 
 def test_each_planned_change_is_done_by_a_step_on_its_own_node() -> None:

@@ -220,7 +220,8 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
     notes = []
     kubeadm = scene.distribution.name == "kubeadm"
     # The addon phase takes both versions from kubeadm-config (cmd/phases/upgrade/addons.go), which only apply writes.
-    commands = [_says_version(hop)] if kubeadm and scene.kubeadm is not None else []
+    reads = scene.kubeadm is not None and any("phase addon" in item.text for item in templates)
+    commands = [_says_version(hop)] if reads else []
     commands += scene.commands(templates, hop, node)
     for item in workloads.values():
         subject = f"kubectl -n {quoted(item.namespace)}", f"{item.kind.lower()}/{quoted(item.name)}"
@@ -229,7 +230,7 @@ def _addons(scene: Scene, hop: HopPlan) -> list[StepDraft]:
             commands.append(command(f"{subject[0]} rollout status {subject[1]} --timeout=10m"))
         commands.append(command(f"{subject[0]} get {subject[1]} -o wide"))
     stop = tr("A rollout does not end: put the previous image back.")
-    if kubeadm and scene.kubeadm is not None:
+    if reads:
         again = apply_key(scene, hop)
         stop = (
             tr(
