@@ -386,3 +386,14 @@ def test_a_node_is_drained_only_after_somebody_looked_at_what_kubeadm_wrote() ->
             kept = f"/var/backups/kubernetes/kubelet-before-1.37.2/{file}"
             assert place(made, f"sudo diff {kept} /var/lib/kubelet/{file}") < start
         assert any("DRAResourceClaimDeviceStatus: true" in note for note in made.notes), made.id
+
+
+@pytest.mark.parametrize(("tag", "result"), [("3.7.0-0", "pass"), ("3.7.0-1", "pass"), ("3.6.8-0", "fail")])
+def test_the_etcd_image_that_kubeadm_brings_is_the_version_that_is_expected(tag: str, result: str) -> None:
+    """Its tag has a build behind the version (cmd/kubeadm/app/constants: DefaultEtcdVersion 3.7.0-0)."""
+    found = check("component.running", component="etcd")
+    assert found.query is not None
+    rows = "".join(
+        f"etcd-cp-{n}\tcp-{n}\tregistry.k8s.io/etcd:{tag}\t2026-12-01T03:00:00Z\n" for n in (1, 2, 3)
+    )
+    assert judge(found, FACTS[found.query.fact].parse(rows, found.query.args))[0] == result
