@@ -8,9 +8,10 @@ What is replaced, in fields of its own and wherever it stands inside other text 
 * values of labels and selectors (matching stays right, since both sides change alike)
 * URLs
 
-What stays: versions, images' last part and tag, gates, flags, Kubernetes' own names, domains in ``KEPT_DOMAINS``, names of
-drivers that their projects publish (they tell software, and what is known of a driver hangs on its name), system
-namespaces and the names in them (node names in them are replaced), label values in ``KEPT_LABELS``, times, counts.
+What stays: versions, images' last part and tag, gates, flags, fields of configuration files, Kubernetes' own names, domains
+in ``KEPT_DOMAINS``, names of drivers that their projects publish (they tell software, and what is known of a driver hangs on
+its name), system namespaces and the names in them (node names in them are replaced), label values in ``KEPT_LABELS``, times,
+counts.
 
 Pure. A mapping can be handed on, so that a second snapshot of the same cluster gets the same pseudonyms. The mapping
 undoes the redaction: it is for its owner only. Free text of people (annotations' values, events of controllers of their
@@ -27,7 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
-from changegen.model.snapshot import Attribute, NodeRequirement, Snapshot
+from changegen.model.snapshot import Attribute, ConfigShape, NodeRequirement, Snapshot
 
 __all__ = ["KEPT_DOMAINS", "KEPT_LABELS", "Mapping", "redact"]
 
@@ -364,7 +365,8 @@ class _Rewriter:
 
     def value(self, value: Any, field: str) -> Any:
         """Return a value with pseudonyms; ``field`` is the nearest field's name."""
-        if isinstance(value, Attribute):
+        if isinstance(value, Attribute | ConfigShape):
+            # Of a configuration file there are names of fields and types only: `logging` there is no namespace.
             return value
         if isinstance(value, NodeRequirement):
             told = tuple(self._label(value.key, item) for item in value.values)

@@ -124,6 +124,17 @@ def test_selectors_still_match_labels():
     assert "blue" not in canonical(shared).decode()
 
 
+def test_fields_of_configuration_files_stay_though_a_namespace_is_called_the_same():
+    shape = s.ConfigShape(
+        kind="KubeletConfiguration", fields={"logging": "object", "logging.format": "string"}
+    )
+    fact = s.ConfigMapFact(namespace="logging", name="kubelet-config", kind="kubelet", document=shape)
+    pod = s.PodUse(namespace="logging", name="p")
+    (shown,) = redact(snap(config_maps=(fact,), pods=(pod,)))[0].config_maps
+    assert shown.document == shape
+    assert shown.namespace != "logging"
+
+
 def test_serial_numbers_of_devices_go_and_kinds_stay():
     string = s.Attribute(type="string", value="GPU-8f1b")
     device = s.Device(
