@@ -16,7 +16,7 @@ from changegen.i18n import tr
 from changegen.kubedata import ConfigKind
 from changegen.model.snapshot import Component, ConfigMapFact, ConfigShape
 from changegen.model.ticket import Evidence, Finding
-from changegen.shell import quoted
+from changegen.shell import word
 from changegen.versions import minor_key, minor_of, next_minors
 
 REFUSED = Code(
@@ -198,17 +198,13 @@ def _used(ctx: Context, component: str, config: ConfigMapFact) -> bool:
 def _refused(ctx: Context, reading: Reading, stop: Step) -> Finding:
     faults = stop.verdict.faults
     already = reading.today is not None and not reading.today.verdict.starts
-    text = " ".join(
-        (
-            tr(
-                "{component} {minor} does not take the file in ConfigMap {place}:",
-                component=reading.component,
-                minor=stop.minor,
-                place=reading.place,
-            ),
-            "; ".join(_fault_text(reading, fault) for fault in faults[:_MOST]) + ".",
-            tr("It exits with {message}.", message=f"`{faults[0].message}`"),
-        )
+    text = tr(
+        "{component} {minor} does not take the file in ConfigMap {place}: {faults}. It exits with {message}.",
+        component=reading.component,
+        minor=stop.minor,
+        place=reading.place,
+        faults="; ".join(_fault_text(reading, fault) for fault in faults[:_MOST]),
+        message=f"`{faults[0].message}`",
     )
     if already:
         text += " " + tr("Today's version refuses it too: what runs was started with another file.")
@@ -432,7 +428,7 @@ def _unseen(ctx: Context) -> Iterator[Finding]:
                 )
             advice = tr(
                 "Try the file on the machine with the target's kube-scheduler: {command} checks it and ends, with status 0 where it takes it.",
-                command=f"`kube-scheduler --config {quoted(files[0])} --write-config-to /tmp/checked.yaml --secure-port=0`",
+                command=f"`kube-scheduler --config {word(files[0])} --write-config-to /tmp/checked.yaml --secure-port=0`",
             )
         yield finding(
             UNSEEN,

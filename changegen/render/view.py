@@ -507,9 +507,9 @@ def short(instances: Sequence[str], component: str = "") -> list[str]:
     if not names:
         return []
     space = names[0].partition("/")[0] + "/" if "/" in names[0] else ""
-    for prefix in (
-        (f"{space}{component}-", f"{space}openshift-{component}-", f"{component}-") if component else ()
-    ):
+    # What is no instance says its kind: of "ConfigMap kube-system/kubelet-config" no part may go.
+    pods = component and " " not in space
+    for prefix in (f"{space}{component}-", f"{space}openshift-{component}-", f"{component}-") if pods else ():
         if all(n.startswith(prefix) and n != prefix for n in names):
             return [n.removeprefix(prefix) for n in names]
     if all(n.startswith("kube-system/") for n in names):

@@ -15,7 +15,7 @@ import pytest
 from changegen import render
 from changegen.errors import TemplateError, UsageError
 from changegen.model.ticket import Field
-from changegen.render import documents, escape, forms, jinja, pdf
+from changegen.render import documents, escape, forms, jinja, pdf, view
 from tests.render import sample
 from tests.render.test_recorded import ticket as recorded_ticket
 
@@ -259,3 +259,10 @@ def test_every_link_of_a_pdf_is_tagged_as_one():
     assert links
     for link in links:
         assert parents[link["/StructParent"]]["/S"] == "/Link", link.get("/A") or link.get("/Dest")
+
+
+def test_a_static_pod_is_its_node_and_a_config_map_keeps_its_name():
+    assert view.short(["kube-system/kubelet-n1", "kube-system/kubelet-n2"], "kubelet") == ["n1", "n2"]
+    assert view.short(["ConfigMap kube-system/kubelet-config"], "kubelet") == [
+        "ConfigMap kube-system/kubelet-config"
+    ]
