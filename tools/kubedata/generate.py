@@ -1,8 +1,9 @@
 """Makes changegen/data/kubernetes from the Kubernetes Go modules: `python tools/kubedata/generate.py`.
 
 Most facts come from the compiled release itself: the control plane binary of tests/controlplane has an applet that
-prints its registries. Only what no code can be asked for is read from the modules' files: which code reads a gate, the
-enhancement that a comment names, the recorded discovery of the core group, the hashes and the date.
+prints its registries, and the program in configs/ prints what the schemes of configuration files know. Only what no
+code can be asked for is read from the modules' files: which code reads a gate, the enhancement that a comment names,
+the recorded discovery of the core group, the hashes and the date.
 
 `--check` remakes everything in memory and fails where the committed files differ.
 """
