@@ -52,6 +52,8 @@ _UNCLEAR: Final = re.compile(
     r"|[-+]?0[xob][0-9a-f_]+|[-+]?\.(?:inf|nan)",
     re.IGNORECASE,
 )
+# Text that the reader of YAML would have taken for a number, a boolean or null, had it stood without quotes.
+_QUOTED: Final = re.compile(r"-?[1-9][0-9]*|0|true|false|null|True|False|Null|TRUE|FALSE|NULL|~")
 _INT32: Final = 1 << 31
 _INT64: Final = 1 << 63
 
@@ -160,6 +162,9 @@ def _type_of(value: Any) -> str:
             return "int64"
         return "negative" if value < 0 else "int"
     text = str(value)
+    if _QUOTED.fullmatch(text):
+        # Go reads 0 as a duration without a unit.
+        return "duration" if text == "0" else "string"
     if _UNCLEAR.fullmatch(text):
         return "unclear"
     return "duration" if _DURATION.fullmatch(text) else "string"
@@ -222,7 +227,8 @@ def _version_fault(api_version: str, shape: ConfigShape, known: ConfigKind) -> C
 
 def _type_fault(path: str, found: str, wanted: str) -> ConfigFault:
     if wanted == "duration" and found == "string":
-        message = "time: invalid duration"
+        # Invalid, without a unit, or with one that is not known: the value is not kept.
+        message = "time:"
     else:
         message = f"json: cannot unmarshal {_JSON.get(found, '')}".rstrip()
     return ConfigFault(

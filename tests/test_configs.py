@@ -90,11 +90,12 @@ def test_names_are_compared_with_their_case_and_a_near_one_is_told() -> None:
         ("maxPods", None, [5], "json: cannot unmarshal array"),
         ("podPidsLimit", 1 << 31, 1 << 63, "json: cannot unmarshal number"),
         ("memoryThrottlingFactor", 1, True, "json: cannot unmarshal bool"),
-        ("syncFrequency", "1m30s", "soon", "time: invalid duration"),
+        ("syncFrequency", "1m30s", "soon", "time:"),
         ("syncFrequency", "-1.5h", 5, "json: cannot unmarshal number"),
         ("clusterDNS", ["10.96.0.10"], "10.96.0.10", "json: cannot unmarshal string"),
         ("clusterDNS", [], [1], "json: cannot unmarshal number"),
-        ("clusterDNS", None, "5", "json: cannot unmarshal"),
+        ("clusterDNS", None, "5", "json: cannot unmarshal string"),
+        ("clusterDNS", None, "yes", "json: cannot unmarshal"),
         (
             "evictionHard",
             {"memory.available": "1Gi"},
@@ -124,6 +125,12 @@ def test_a_text_that_may_be_a_boolean_or_a_number_is_not_judged() -> None:
         assert verdict.starts
         assert verdict.unsure == ("enableServer",)
     assert not judged("kubelet", {"enableServer": "yesterday"}).starts
+    # Without quotes these are no text, so they stand in quotes.
+    for text in ("true", "5", "-5", "0"):
+        assert not judged("kubelet", {"enableServer": text}).starts
+        assert judged("kubelet", {"systemReserved": {"pid": text}}) == ConfigVerdict()
+    assert judged("kubelet", {"syncFrequency": "0"}).starts
+    assert not judged("kubelet", {"syncFrequency": "5"}).starts
     assert judged("kubelet", {"clusterDNS": ["10.96.0.10"]}).unsure == ()
 
 

@@ -204,7 +204,7 @@ def _refused(ctx: Context, reading: Reading, stop: Step) -> Finding:
         minor=stop.minor,
         place=reading.place,
         faults="; ".join(_fault_text(reading, fault) for fault in faults[:_MOST]),
-        message=f"`{faults[0].message}`",
+        message=_words(faults[0]),
     )
     if already:
         text += " " + tr("Today's version refuses it too: what runs was started with another file.")
@@ -223,6 +223,12 @@ def _refused(ctx: Context, reading: Reading, stop: Step) -> Finding:
         preexisting=already,
         hop="" if already else ctx.hop_of(stop.minor),
     )
+
+
+def _words(fault: ConfigFault) -> str:
+    """What the component writes; marked where it goes on."""
+    whole = fault.kind in {"duplicate", "unknown", "version"} and not fault.message.endswith((' "', " in"))
+    return f"`{fault.message}`" if whole else f"`{fault.message} …`"
 
 
 def _fault_text(reading: Reading, fault: ConfigFault) -> str:

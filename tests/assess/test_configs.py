@@ -52,7 +52,7 @@ def test_a_file_that_stops_the_kubelet_blocks_with_its_words_and_where_to_mend_i
     assert refused.severity == "blocking"
     assert refused.preexisting
     assert "maxPods is string, where int32 is read" in refused.message
-    assert "`json: cannot unmarshal string`" in refused.message
+    assert "`json: cannot unmarshal string …`" in refused.message
     assert "kube-system/kubelet-config (kubelet)" in refused.advice
     assert "/var/lib/kubelet/config.yaml" in refused.advice
     assert refused.evidence[0].path == "kubelet: maxPods"

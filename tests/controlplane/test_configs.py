@@ -32,7 +32,7 @@ HEADS = {
     "kube-scheduler": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     "clientConnection: {kubeconfig: /nonexistent}\n",
 }
-_REFUSED = ("strict decoding error", "cannot unmarshal", "no kind ", " is missing in ", "invalid duration")
+_REFUSED = ("strict decoding error", "cannot unmarshal", "no kind ", " is missing in ", ' duration "')
 
 BODIES = {
     "kubelet": (
@@ -58,6 +58,13 @@ BODIES = {
         "clusterDomain: 5",
         "enableServer: yes",
         'enableServer: "yes"',
+        'enableServer: "true"',
+        'maxPods: "5"',
+        'systemReserved: {pid: "1000", cpu: "0"}',
+        'clusterDomain: "true"',
+        'syncFrequency: "0"',
+        'syncFrequency: "5"',
+        "syncFrequency: 5d",
         "evictionHard: {memory.available: 100Mi}",
         "evictionHard: {memory.available: 100}",
         "evictionHard: []",
