@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal
+from string import Formatter
+from typing import Final, Literal
 
 import msgspec
 
@@ -712,10 +713,8 @@ class Scene:
 
     def _addresses(self, names: Iterable[str]) -> str:
         """Addresses of nodes with a space between them, each quoted for a shell; the name where none is known."""
-        found = (self.nodes.get(name) for name in names)
-        return " ".join(
-            quoted(n.internal_ips[0] if n.internal_ips else n.name) for n in found if n is not None
-        )
+        found = ((name, self.nodes.get(name)) for name in names)
+        return " ".join(quoted(n.internal_ips[0] if n and n.internal_ips else name) for name, n in found)
 
     def going_back(self, version: str) -> dict[str, str]:
         """Fields of a way back to a version that is not the one before the last hop: a kubelet's own."""
@@ -733,7 +732,7 @@ class Scene:
         node: str = "",
         fields: Mapping[str, str] | None = None,
     ) -> tuple[Command, ...]:
-        """Templates with their fields filled.
+        """Templates with their fields filled; none where one of them names a version of before, or nodes, that are not known.
 
         Args:
             templates: Of the distribution's data.
@@ -741,7 +740,10 @@ class Scene:
             node: Gives name, address and etcd member; empty: for a node that ``fields`` name by a variable.
             fields: Fields of the caller's own, quoted already; they beat the others.
         """
+        templates = tuple(templates)
         values = self.fields(hop, node) | dict(fields or {})
+        if not all(values[name] for item in templates for name in _needed(item.text)):
+            return ()
         where = {"node": node}
         return tuple(
             Command(
@@ -751,6 +753,16 @@ class Scene:
             )
             for item in templates
         )
+
+
+_NEVER_EMPTY: Final = frozenset(
+    {"today", "today_release", "today_minor", "today_provider", "control_ips", "node_ips"}
+)
+"""Fields without which a command does something else: an installer without a version takes the newest."""
+
+
+def _needed(text: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(text) if name in _NEVER_EMPTY]
 
 
 def _line(item: Template, values: Mapping[str, str]) -> str:

@@ -298,7 +298,7 @@ def _what(scene: Scene) -> str:
             if node.name in scene.pending_nodes
         )
         if kubelets:
-            from_text = ", ".join(sorted(versions))
+            from_text = ", ".join(version or "?" for version in sorted(versions))
             target = plain[1]
             parts.append(
                 trn(

@@ -133,7 +133,7 @@ def rules_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
             verdict="reversible",
             why=tr(
                 "{older} knows them as {api}; its gate and its API are on in the saved manifests.",
-                older=older,
+                older=older or tr("The version of before"),
                 api=api,
             ),
         )
@@ -151,7 +151,7 @@ def rules_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
         why=tr("The objects stay in etcd ({names}).", names=names),
         lost=tr(
             "In {older} they are without effect unless its gate {gate} and {api} are on: {missing}.",
-            older=older,
+            older=older or tr("the version of before"),
             gate=gate,
             api=api,
             missing="; ".join(missing),
@@ -175,7 +175,11 @@ def extended_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
     if states and all(state.value is True for state in states):
         return Judgement(
             verdict="reversible",
-            why=tr("{older} makes claims for {resources} as it does today.", older=older, resources=shown),
+            why=tr(
+                "{older} makes claims for {resources} as it does today.",
+                older=older or tr("The version of before"),
+                resources=shown,
+            ),
         )
     return Judgement(
         verdict="reversible",
@@ -183,7 +187,7 @@ def extended_verdict(scene: Scene, hop: HopPlan) -> Judgement | None:
         lost=tr(
             "In {older} the gate DRAExtendedResource is not known to be on everywhere: Pods that are made after the way back "
             "get {resources} from device plugins only, and wait where there is none.",
-            older=older,
+            older=older or tr("the version of before"),
             resources=shown,
         ),
     )

@@ -22,7 +22,7 @@ from changegen.plan.verdicts import (
     rules_verdict,
 )
 from changegen.shell import until
-from tests.plan.build import dra_profile, plan, recorded, ticket, to
+from tests.plan.build import dra_profile, fixture, plan, recorded, ticket, to
 from tests.plan.test_laws import ALL, of_fixture
 from tests.plan.test_shapes import older, with_workers
 
@@ -787,3 +787,55 @@ def test_a_downgrade_is_over_before_anything_else(made: Ticket) -> None:
         if any("downgrade enable" in text for text in texts) and any("etcd.yaml" in text for text in texts):
             assert "downgradeInfo" in texts[-1]
             assert f"-eq {len(back.nodes)} ]" in texts[-1]
+
+
+def of_unknown_version(snapshot: Snapshot) -> Snapshot:
+    """The same cluster, and no source that tells a version of Kubernetes."""
+    return replace(
+        snapshot,
+        cluster=replace(snapshot.cluster, server_version=None),
+        components=tuple(
+            replace(c, version="unobservable", image="", running_version=None)
+            for c in snapshot.components
+            if c.component != "etcd"
+        ),
+        nodes=tuple(replace(n, kubelet_version="") for n in snapshot.nodes),
+        config_maps=tuple(replace(c, kubernetes_version="") for c in snapshot.config_maps),
+        processes=(),
+        taint_rules=snapshot.taint_rules or recorded("before").taint_rules,
+        device_classes=snapshot.device_classes or recorded("before").device_classes,
+    )
+
+
+@pytest.mark.parametrize("name", ["kubeadm", "k3s", "rke2", "talos", "microk8s", "kind", "gardener", "eks"])
+def test_a_version_of_before_that_is_not_known_leaves_no_hole(name: str) -> None:
+    """An installer without a version takes the newest, and a package of no version is none."""
+    made = plan(of_unknown_version(fixture(name)))
+    assert made.from_version == ""
+    texts = [
+        text
+        for item in (*made.rollback, *made.steps)
+        for text in msgspec.to_builtins(item).values()
+        if isinstance(text, str)
+    ]
+    for text in [*texts, *made.facts.values()]:
+        assert not re.search(r"(?<=\S)  \S|\band \.|(?:^|\bIn |\bon |\band ) ", text), text
+    for back in made.rollback:
+        assert back.to, back.what
+    commands = [c.text for back in made.rollback for c in back.commands]
+    for text in commands:
+        assert not re.search(r"_VERSION=(?:\s|$)|'-\*'|-grep -F(?: -\w+)* *(?:&&|$)|/v/|:v[\"']", text), text
+    for back in made.rollback:
+        for variable in ("INITIAL_CLUSTER", "PEER_URL"):
+            if any(f"${variable}" in c.text for c in back.commands):
+                assert f"{variable} " in back.why
+    back = next(b for b in made.rollback if b.what.startswith("kube-apiserver"))
+    assert back.verdict == "one-way" or "The version to go back to is not known" in back.why
+
+
+def test_talos_goes_back_by_name_where_nodes_were_not_read() -> None:
+    made = plan(replace(fixture("talos"), nodes=()))
+    loops = [c.text for back in made.rollback for c in back.commands if c.text.startswith("for IP in ")]
+    assert loops
+    for text in loops:
+        assert re.match(r"for IP in \w\S*(?: \w\S*)*; do", text), text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from changegen.i18n import tr
 from changegen.plan.draft import StepDraft
 from changegen.plan.scene import Scene
 
-__all__ = ["by_family", "keys", "named", "writes"]
+__all__ = ["by_family", "keys", "named", "unknown_version", "writes"]
 
 
 def keys(steps: Iterable[StepDraft], phase: str) -> list[str]:
@@ -33,3 +34,10 @@ def by_family(scene: Scene, nodes: Sequence[str]) -> dict[str, list[str]]:
     for name in nodes:
         found.setdefault(scene.family(name), []).append(name)
     return found
+
+
+def unknown_version() -> str:
+    """Why a way back has no commands, or fewer: no source told the version of before."""
+    return tr(
+        "The version to go back to is not known: look it up before the change. Commands that name it are left out."
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from changegen.i18n import tr
 from changegen.model.ticket import Command, Verdict
 from changegen.plan.draft import BackDraft, StepDraft
-from changegen.plan.rollback.common import keys, named, writes
+from changegen.plan.rollback.common import keys, named, unknown_version, writes
 from changegen.plan.saved import config_map_file, saved_config_maps
 from changegen.plan.scene import HopPlan, Scene
 from changegen.plan.steps.common import (
@@ -109,7 +109,7 @@ def _previous(scene: Scene) -> str:
         for value, nodes in sorted(seen.items()):
             where = "" if len(seen) == 1 else f" {', '.join(nodes)}"
             texts.append(f"{name}{where}: {value}")
-    return "; ".join(texts) or scene.today
+    return "; ".join(texts) or scene.today or tr("not known")
 
 
 def until_it_answers(scene: Scene, node: str, version: str) -> list[Command]:
@@ -186,6 +186,8 @@ def control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDra
             verdict = "reversible-until"
             until = tr("the second hop, {label}, starts", label=hops[1].label)
     one_way = verdict == "one-way"
+    if not today and not one_way:
+        why += " " + unknown_version()
     return [
         BackDraft(
             key="back:control-plane",
@@ -209,10 +211,10 @@ def control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDra
             if one_way
             else tr(
                 "The API server of the node itself answers ready and {version}; only then the next node.",
-                version=today,
+                version=today or tr("in the old version"),
             )
             if per_node and dist.downgrade == "computed"
-            else tr("The API server answers ready and {version}.", version=today),
+            else tr("The API server answers ready and {version}.", version=today or tr("in the old version")),
             stop=""
             if one_way
             else tr("It does not answer after ten minutes: read its log on the node; do not touch the next."),
@@ -230,6 +232,8 @@ def _restored_servers(scene: Scene, hop: HopPlan) -> list[Command]:
     """All servers stop, the first restores the data store with the older release, the others join it."""
     parts = scene.distribution.rollback
     nodes = scene.control_nodes
+    if not hop.today:
+        return []
     if not nodes:
         each = scene.commands(parts.get("control-plane", ()), hop, "", {"node": '"$NODE"'})
         return placed(each, tr("the first server"))

@@ -395,8 +395,15 @@ def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -
         nodes = list(scene.control_nodes)
 
     def on_each(*names: str) -> list[Command]:
-        made = [item for name in names for item in parts.get(name, ())]
-        return gathered([(node, scene.commands(made, hops[0], node)) for node in nodes])
+        return gathered(
+            [
+                (
+                    node,
+                    [item for name in names for item in scene.commands(parts.get(name, ()), hops[0], node)],
+                )
+                for node in nodes
+            ]
+        )
 
     if external:
         commands = on_each("no-upgrade", "etcd-restore-stop")
@@ -434,7 +441,7 @@ def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -
             to=tr("its state at the time of the snapshot"),
             commands=commands,
             verdict="reversible",
-            why=_restore_why(every=every, external=external, members=len(nodes)),
+            why=_restore_why(every=every, external=external, members=len(nodes)) + _own_addresses(commands),
             lost=lost,
             minutes=30,
             nodes=tuple(nodes),
@@ -451,7 +458,7 @@ def restore(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDraft]) -
             )
             if every and len(nodes) > 1
             else "",
-            go_on=_restore_go_on(hops[0].today, every=every, external=external),
+            go_on=_restore_go_on(hops[0].today or tr("in the old version"), every=every, external=external),
             stop=tr(
                 "A container still runs after two minutes, or the owner cannot restore: put the manifests of {folder} back.",
                 folder=f"{scene.backup}/stopped",
@@ -488,6 +495,16 @@ def _restore_why(*, every: bool, external: bool, members: int) -> str:
         else tr("With the API server stopped; the revision is raised so that watchers notice.")
     )
     return f"{how} {again} " + tr("Rehearse it.")
+
+
+def _own_addresses(commands: Sequence[Command]) -> str:
+    """What the variables stand for where no member's command line was read."""
+    names = [name for name in ("INITIAL_CLUSTER", "PEER_URL") if any(f"${name}" in c.text for c in commands)]
+    if not names:
+        return ""
+    return " " + tr(
+        "Addresses of members were not read: INITIAL_CLUSTER is NAME=ADDRESS of every member, with commas between, PEER_URL the address of the node's own; --name and --initial-advertise-peer-urls stand in the saved etcd.yaml."
+    )
 
 
 def _restore_go_on(today: str, *, every: bool, external: bool) -> str:

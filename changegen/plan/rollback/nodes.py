@@ -9,7 +9,7 @@ from changegen.assess.context import names as listed_names
 from changegen.i18n import tr
 from changegen.model.ticket import Command
 from changegen.plan.draft import BackDraft, StepDraft
-from changegen.plan.rollback.common import by_family, keys, named
+from changegen.plan.rollback.common import by_family, keys, named, unknown_version
 from changegen.plan.scene import Drain, HopPlan, Scene
 from changegen.plan.steps.common import (
     KUBECTL,
@@ -44,12 +44,17 @@ def kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
     versions: dict[str, list[str]] = {}
     for name in nodes:
         versions.setdefault(scene.nodes[name].kubelet_version, []).append(name)
-    previous = "; ".join(f"{version}: {len(names)}" for version, names in sorted(versions.items()))
+    previous = "; ".join(
+        f"{version or tr('not known')}: {len(names)}" for version, names in sorted(versions.items())
+    )
     drains = [scene.drain_of(name) for name in nodes]
     bare = met(drains, lambda drain: drain.bare)
     each = dist.nodes == "drain-each"
+    # A drain and an uncordon with nothing between them are no way back.
     commands = (
-        _drained_back(scene, hop, nodes, drains, versions)
+        []
+        if "" in versions
+        else _drained_back(scene, hop, nodes, drains, versions)
         if each
         else _groups_back(scene, hop, nodes, versions)
     )
@@ -67,7 +72,8 @@ def kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
             verdict="one-way" if one_way else "reversible",
             why=_kubelets_why(
                 scene, nodes, drains, bare, pools=pools, tightened=bool(named(steps, "temporary"))
-            ),
+            )
+            + ("" if commands or "" not in versions else " " + unknown_version()),
             lost=tr(
                 "What a drain deletes: Pods without a controller and emptyDir data. A starting kubelet deletes its ResourceSlices until the drivers are back."
             ),
@@ -140,7 +146,7 @@ def _kubelets_why(
 
 def _kubelets_go_on(drains: Sequence[Drain], versions: dict[str, list[str]]) -> str:
     drivers = met(drains, lambda drain: drain.drivers)
-    version = ", ".join(sorted(versions))
+    version = ", ".join(sorted(filter(None, versions))) or tr("its version of before")
     text = (
         tr("The node is Ready on {version} and schedulable", version=version)
         if len(versions) == 1
@@ -263,12 +269,13 @@ def packages(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
         BackDraft(
             key="back:packages",
             what=tr("kubeadm on the nodes"),
-            to=scene.today,
+            to=scene.today or tr("not known"),
             commands=commands,
             verdict="reversible",
             why=tr("Installed, it changes nothing until it is run. Images that were fetched stay unused.")
             + " "
-            + tr("Only nodes whose step has run: {nodes}.", nodes=in_order(nodes, 400)),
+            + tr("Only nodes whose step has run: {nodes}.", nodes=in_order(nodes, 400))
+            + ("" if scene.today else " " + unknown_version()),
             minutes=5,
             nodes=nodes,
             go_on=tr("`kubeadm version -o short` says {version} on each of them.", version=scene.today)

@@ -59,7 +59,7 @@ def rules(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackDr
             if by_default
             else tr(
                 "NotFound: {older} does not serve them. They are kept, and taint nothing until kube-apiserver has --runtime-config={api}=true and the gate {gate} is on.",
-                older=older,
+                older=older or tr("the version of before"),
                 api=api,
                 gate=gate,
             ),
