@@ -110,7 +110,14 @@ def sort_key(finding: Finding) -> tuple[Any, ...]:
     )
 
 
-def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData, *, day: str = "") -> Assessment:
+def assess(
+    snapshot: Snapshot,
+    profile: Profile,
+    data: KubernetesData,
+    *,
+    day: str = "",
+    context: Context | None = None,
+) -> Assessment:
     """Assesses a snapshot against a profile with the Kubernetes data; the same input gives the same value.
 
     Args:
@@ -118,8 +125,9 @@ def assess(snapshot: Snapshot, profile: Profile, data: KubernetesData, *, day: s
         profile: The target, resolved.
         data: What each Kubernetes minor knows.
         day: The day (`2027-01-31`) by which acceptances expire; the day of the reading by default.
+        context: One made of the same three, whose answers are shared with the caller.
     """
-    ctx = Context(snapshot, profile, data)
+    ctx = context or Context(snapshot, profile, data)
     parts = modules()
     found = accept(ctx, (item for module in parts for item in module.findings(ctx)), day)
     findings = tuple(_numbered(sorted(found, key=sort_key)))

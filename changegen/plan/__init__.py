@@ -86,8 +86,8 @@ def _make(
     profile_name: str,
 ) -> Ticket:
     generated = now or snapshot.captured_at
-    assessment = assess(snapshot, profile, data, day=generated[:10])
     scene = Scene(snapshot, profile, data)
+    assessment = assess(snapshot, profile, data, day=generated[:10], context=scene.context)
     steps = make_steps(scene, assessment.findings)
     checks = make_checks(scene, assessment.findings)
     backs = make_rollback(scene, steps)

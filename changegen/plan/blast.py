@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from changegen.assess import Assessment
 from changegen.assess.dra import asks_budgets
 from changegen.i18n import tr
-from changegen.model.ticket import BlastRow
+from changegen.model.ticket import BlastRow, CapacityRow
 from changegen.plan.scene import Scene
 from changegen.plan.steps.common import out_minutes
 from changegen.words import spell
@@ -36,7 +37,10 @@ def workloads_hit(scene: Scene, assessment: Assessment, most: int = MOST) -> str
     those of the simulation of one node out (`changegen.assess.simulation`). Empty where nothing is hit.
     """
     drained = set(scene.pending_nodes)
-    hits = [hit for row in assessment.blast if (hit := _of_row(scene, assessment, row, drained)) is not None]
+    out: defaultdict[str, list[CapacityRow]] = defaultdict(list)
+    for made in assessment.capacity:
+        out[made.node].append(made)
+    hits = [hit for row in assessment.blast if (hit := _of_row(scene, out, row, drained)) is not None]
     said = {hit.name for hit in hits}
     hits += _bare(scene, drained, said)
     hits += _budgets(scene, drained, assessment.blast)
@@ -50,7 +54,9 @@ def workloads_hit(scene: Scene, assessment: Assessment, most: int = MOST) -> str
     return " ".join(shown)
 
 
-def _of_row(scene: Scene, assessment: Assessment, row: BlastRow, drained: set[str]) -> _Hit | None:
+def _of_row(
+    scene: Scene, out: Mapping[str, Sequence[CapacityRow]], row: BlastRow, drained: set[str]
+) -> _Hit | None:
     name = f"{row.namespace}/{row.owner.split('/', 1)[-1]}"
     nodes = [node for node in row.nodes if node in drained]
     if not nodes:
@@ -67,11 +73,7 @@ def _of_row(scene: Scene, assessment: Assessment, row: BlastRow, drained: set[st
     lost: dict[int, list[str]] = {}
     for node in nodes:
         most = max(
-            (
-                min(made.pending, len(full & set(made.pods)))
-                for made in assessment.capacity
-                if made.node == node
-            ),
+            (min(made.pending, len(full & set(made.pods))) for made in out.get(node, ())),
             default=0,
         )
         if most:

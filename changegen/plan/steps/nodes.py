@@ -270,11 +270,12 @@ _ROLLED_OUT = ("DaemonSet", "Deployment", "StatefulSet")
 
 def _owners(scene: Scene, nodes: Sequence[str]) -> list[tuple[str, str, str]]:
     """(kind, namespace, name) of the workloads of which Pods with devices are on these nodes."""
+    here = set(nodes)
     return sorted(
         {
             (pod.owner.kind, pod.owner.namespace, pod.owner.name)
             for pod in scene.snapshot.pods
-            if pod.node in nodes and pod.uses_devices and pod.owner is not None
+            if pod.node in here and pod.uses_devices and pod.owner is not None
         }
     )
 
@@ -285,10 +286,11 @@ def _escaped(resource: str) -> str:
 
 def _plugin_resources(scene: Scene, nodes: Sequence[str]) -> list[str]:
     """Extended resources that Pods on these nodes hold from a device plugin: they come back in the allocatable."""
+    here = set(nodes)
     asked = {
         ask.resource
         for pod in scene.snapshot.pods
-        if pod.node in nodes and not pod.extended_claim
+        if pod.node in here and not pod.extended_claim
         for ask in pod.asks
     }
     return sorted(
