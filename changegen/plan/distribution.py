@@ -64,12 +64,19 @@ def _aliases() -> dict[str, str]:
 
 
 @lru_cache(maxsize=32)
-def distribution(name: str) -> Distribution:
-    """The data of a distribution; what has no file of its own is treated as ``generic``."""
+def distribution(name: str, *, managed: bool = False) -> Distribution:
+    """The data of a distribution; what has no file of its own is treated as ``generic``.
+
+    A control plane that its provider runs has no way back that is not written down: no files of it can be put back.
+    """
     known = name.lower()
     known = _aliases().get(known, known)
     folder = files("changegen") / "data" / "distributions"
     path = folder / f"{known}.json"
     if "/" in known or known == "aliases" or not path.is_file():
         path = folder / "generic.json"
-    return msgspec.json.decode(path.read_bytes(), type=Distribution)
+    found = msgspec.json.decode(path.read_bytes(), type=Distribution)
+    written = any(item.runs == "write" for item in found.rollback.get("control-plane", ()))
+    if managed and found.downgrade == "computed" and not written:
+        return msgspec.structs.replace(found, downgrade="one-way")
+    return found

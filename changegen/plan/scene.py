@@ -106,7 +106,9 @@ class Scene:
         self.profile = profile
         self.data = data
         self.context = Context(snapshot, profile, data)
-        self.distribution: Distribution = distribution(snapshot.cluster.distribution)
+        self.distribution: Distribution = distribution(
+            snapshot.cluster.distribution, managed=snapshot.cluster.managed
+        )
         self.defaulted: set[str] = set()
 
     # -- versions ----------------------------------------------------------------------------------

@@ -839,3 +839,16 @@ def test_talos_goes_back_by_name_where_nodes_were_not_read() -> None:
     assert loops
     for text in loops:
         assert re.match(r"for IP in \w\S*(?: \w\S*)*; do", text), text
+
+
+@pytest.mark.parametrize("name", ["gardener", "hypershift", "aks", "eks"])
+def test_a_control_plane_of_a_provider_does_not_go_back_by_its_manifests(name: str) -> None:
+    """Nobody but the provider has files to put back; where it offers no way, none is promised."""
+    made = of_fixture(name)
+    back = next(b for b in made.rollback if b.what.startswith("kube-apiserver"))
+    assert back.verdict == "one-way"
+    assert "has no way back for the control plane" in back.why
+    assert not back.commands
+    assert "node by node" not in made.facts["way_back"]
+    for fork in made.rollback_forks:
+        assert back.id not in fork.do
