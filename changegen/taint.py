@@ -156,6 +156,11 @@ class TaintBlast(Model, frozen=True, kw_only=True):
         return CLAIMS in self.unobserved
 
     @property
+    def slices_unread(self) -> bool:
+        """Whether more devices may be selected than are here."""
+        return "resourceslices.resource.k8s.io" in self.unobserved
+
+    @property
     def evicted(self) -> tuple[EvictedPod, ...]:
         """Pods that NoExecute deletes, at once or later; those that were not read among them."""
         return tuple(pod for pod in self.pods if pod.outcome in {"evicted", "evicted-later", "unknown"})
@@ -743,6 +748,10 @@ def rollout(blast: TaintBlast, file: str = "") -> tuple[Rollout, ...]:
                 "Condition EvictionInProgress is False with reason NoEffect; its numbers are new: what is allocated was not read"
             )
             if blast.claims_unread
+            else tr(
+                "Condition EvictionInProgress is False with reason NoEffect; its numbers are new: ResourceSlices were not read whole"
+            )
+            if blast.slices_unread
             else tr(
                 "Condition EvictionInProgress of each rule is False with reason NoEffect; together they say {devices} "
                 "selected, {allocated} allocated, {pods}, where a Pod that holds several devices counts with each",

@@ -178,12 +178,26 @@ class Simulation(Supply):
         doubts: dict[tuple[str, str], tuple[str, ...]] = {}
         for pod, needs in movers:
             placed, doubt = self._place(pod, needs, state, node)
-            if placed is False:
+            if unread := self._unread(needs):
+                doubts[pod.namespace, pod.name] = (*unread, *doubt)
+            elif placed is False:
                 left.append((pod, needs))
             elif doubt:
                 doubts[pod.namespace, pod.name] = doubt
         bare = [pod for pod in here if not comes_back(pod.owner)]
         return tuple(self._row(node, resource, movers, left, doubts, bare) for resource in _resources(movers))
+
+    def _unread(self, needs: tuple[Need, ...]) -> tuple[str, ...]:
+        """What was not read whole of that which decides on needs that ResourceSlices meet."""
+        if all(need.extended and not need.class_name for need in needs):
+            return ()
+        read = self.at.snapshot.kinds_read
+        missing = [
+            name
+            for name in ("ResourceSlices", "ResourceClaims")
+            if f"{name.lower()}.resource.k8s.io" not in read
+        ]
+        return (tr("{kinds}, which were not read whole", kinds=", ".join(missing)),) if missing else ()
 
     def nodes_for(self, pod: PodUse) -> tuple[str, ...]:
         """Nodes where all needs of a Pod are met together now, its own devices aside."""
@@ -223,7 +237,9 @@ class Simulation(Supply):
         doubts: dict[tuple[str, str], tuple[str, ...]] = {}
         for pod, needs in movers:
             placed, doubt = self._place(pod, needs, state, "")
-            if not placed:
+            if unread := self._unread(needs):
+                doubts[pod.namespace, pod.name] = (*unread, *doubt)
+            elif not placed:
                 left.append(pod)
             elif doubt:
                 doubts[pod.namespace, pod.name] = doubt

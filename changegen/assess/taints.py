@@ -247,7 +247,15 @@ def _acts(acts: bool | None) -> str:
     return tr("all components act on it") if acts else tr("not all components act on it")
 
 
+def _more(blast: TaintBlast) -> str:
+    return "; " + tr("ResourceSlices were not read whole: it may be more") if blast.slices_unread else ""
+
+
 def _reach(blast: TaintBlast) -> str:
+    return _reach_seen(blast) + _more(blast)
+
+
+def _reach_seen(blast: TaintBlast) -> str:
     if blast.claims_unread:
         return tr("{devices}; what is allocated is not known", devices=words.devices(len(blast.devices)))
     return tr(
@@ -290,6 +298,10 @@ def _seen(blast: TaintBlast) -> Evidence:
 
 
 def _counts(blast: TaintBlast) -> str:
+    return _counts_seen(blast) + _more(blast)
+
+
+def _counts_seen(blast: TaintBlast) -> str:
     if blast.claims_unread:
         return tr(
             "{devices} selected; ResourceClaims were not read, so whom it would hit is not known",

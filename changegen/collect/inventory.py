@@ -195,6 +195,7 @@ class _Kept:
 
 
 _LONG: Final = 1024
+_DEVICE_GROUP: Final = ".resource.k8s.io"
 
 
 def _slim(obj: T, kind: str) -> T:
@@ -361,17 +362,26 @@ class Inventory:
 
     def complete(self, resource: str) -> bool:
         """Whether the resource was listed in all namespaces, and no reading of it failed or was cut."""
-        return (
-            self.listed(resource)
-            and resource not in self.namespaces_read
-            and all(seen.complete for seen in self._lists.get(resource, ()))
-            and not any(problem.failed and self._subject(problem) == resource for problem in self.problems)
+        return self.listed(resource) and resource not in self.namespaces_read and self._whole(resource)
+
+    def _whole(self, resource: str) -> bool:
+        """Whether no reading of the resource failed or was cut."""
+        return all(seen.complete for seen in self._lists.get(resource, ())) and not any(
+            problem.failed and self._subject(problem) == resource for problem in self.problems
         )
 
     @property
     def kinds_read(self) -> tuple[str, ...]:
-        """Every resource that was listed, sorted."""
-        return tuple(resource for resource in self.resources if self.listed(resource))
+        """Every resource that was listed, sorted.
+
+        Of resource.k8s.io only what was read whole: the scheduler weighs all slices, claims and classes against each
+        other, so that one which could not be read makes every count of devices, and every absence, unknown.
+        """
+        return tuple(
+            resource
+            for resource in self.resources
+            if self.listed(resource) and (not resource.endswith(_DEVICE_GROUP) or self._whole(resource))
+        )
 
     @property
     def namespaces_read(self) -> dict[str, tuple[str, ...]]:

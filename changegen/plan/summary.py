@@ -385,8 +385,9 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
                 f"{claim.namespace}/{c.name}" for c in claim.reserved_for
             )
     hit = workloads_hit(scene, assessment)
+    known = "resourceslices.resource.k8s.io" in scene.snapshot.kinds_read
     counted = "; ".join(
-        _held(driver, held[driver], total[driver], len(holders.get(driver, ())))
+        _held(driver, held[driver], total[driver] if known else None, len(holders.get(driver, ())))
         for driver in sorted(total | held)
     )
     if counted:
@@ -399,7 +400,15 @@ def _blast(scene: Scene, assessment: Assessment) -> str:
     )
 
 
-def _held(driver: str, held: int, total: int, pods: int) -> str:
+def _held(driver: str, held: int, total: int | None, pods: int) -> str:
+    if total is None:
+        return trn(
+            "{n} Pod holds devices of {driver}: {held}, of how many is not known",
+            "{n} Pods hold devices of {driver}: {held}, of how many is not known",
+            n=pods,
+            held=held,
+            driver=driver,
+        )
     return trn(
         "{n} Pod holds {held} of {total} devices of {driver}",
         "{n} Pods hold {held} of {total} devices of {driver}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,9 @@ from tests.assess.gpus import DRIVER, RESOURCE, claim, gpus, holding, pool, rule
 
 NUMA = "resource.kubernetes.io/numaNode"
 ONLY = NodeTaint(key="example.com/gpu-only", value="true", effect="NoSchedule")
+
+
+replace = msgspec.structs.replace
 
 
 def rows(snapshot: Snapshot) -> dict[str, CapacityRow]:
@@ -281,6 +285,17 @@ def test_what_was_not_read_makes_no_verdict() -> None:
     # What cannot be anyway needs no more reading.
     full = gpus(pool("n1"), holding("a", "n1", "gpu-0", "n1", requests=None), node("n1"), node("n2"))
     assert (rows(full)["n1"].pending, rows(full)["n1"].undecided) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["ResourceSlices", "ResourceClaims"])
+def test_no_device_is_missed_where_not_all_were_read(kind: str) -> None:
+    """A slice that is not there may be one that was not read; a device that seems free may be held."""
+    full = gpus(pool("n1"), holding("a", "n1", "gpu-0", "n1"), node("n1"), node("n2"))
+    assert (rows(full)["n1"].pending, rows(full)["n1"].undecided) == (1, 0)
+    read = tuple(k for k in full.kinds_read if k != f"{kind.lower()}.resource.k8s.io")
+    blind = rows(replace(full, kinds_read=read))["n1"]
+    assert (blind.pending, blind.undecided) == (0, 1)
+    assert f"cannot tell for 1 Pod: {kind}, which were not read whole" in blind.why
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,27 @@ def test_two_clusters_in_one_input_are_a_failed_reading() -> None:
     assert build_snapshot(records(spaces[0], spaces[0])).cluster.uid == "a"
 
 
+def test_devices_are_read_only_where_all_of_them_are() -> None:
+    """One slice that could not be read makes what the others do not have no absence; of Pods each stands for itself."""
+    slices = [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": name},
+            "spec": {"driver": "d", "pool": {"name": "p", "generation": 1}, "devices": devices},
+        }
+        for name, devices in (("a", [{"name": "x"}]), ("b", ["x"]))
+    ]
+    seen = [listed("ResourceSlice", "resource.k8s.io"), listed("Pod")]
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": 5}]
+    sound = build_snapshot([*records(slices[0]), *seen])
+    assert "resourceslices.resource.k8s.io" in sound.kinds_read
+    broken = build_snapshot([*records(*slices, *pods), *seen])
+    assert "resourceslices.resource.k8s.io" not in broken.kinds_read
+    assert "pods" in broken.kinds_read
+    assert [pool.name for pool in broken.pools] == ["p"]
+
+
 def test_empty_lists_are_an_answer_and_absent_kinds_are_none() -> None:
     inventory = Inventory.from_records([listed("Pod")])
     assert inventory.listed("pods")

@@ -192,3 +192,17 @@ def test_no_text_points_to_nothing(name: str) -> None:
     texts += [text for b in made.rollback for text in (b.why, b.guard, b.go_on, b.stop, b.lost)]
     texts += [text for f in made.rollback_forks for text in (f.when, f.note)]
     assert not [text for text in texts if re.search(r"(in|step|see|by) -[ .,;]", text) or "{{" in text]
+
+
+def test_devices_that_were_not_read_are_not_counted_as_none() -> None:
+    base = recorded("before")
+    read = tuple(k for k in base.kinds_read if k != "resourceslices.resource.k8s.io")
+    made = plan(msgspec.structs.replace(base, pools=(), kinds_read=read))
+    text = made.facts["blast_radius"]
+    assert "of 0 devices" not in text
+    assert "3 Pods hold devices of gpu.example.com: 3, of how many is not known" in text
+    assert "ml/train: 1 of 3" not in text
+    rule = next(row for row in made.taints if row.kind == "rule")
+    assert "ResourceSlices were not read whole: it may be more" in rule.today
+    said = next(f.message for f in made.findings if f.code == "CG-TAINT-001")
+    assert "0 devices selected" not in said or "ResourceSlices were not read whole" in said
