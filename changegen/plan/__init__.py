@@ -14,7 +14,7 @@ import msgspec
 
 from changegen import __version__
 from changegen.assess import Assessment, assess
-from changegen.i18n import language, tr
+from changegen.i18n import language, tr, trn
 from changegen.kubedata import KubernetesData
 from changegen.model.profile import Profile
 from changegen.model.snapshot import Snapshot
@@ -255,10 +255,11 @@ def _warnings(scene: Scene, assessment: Assessment) -> tuple[str, ...]:
     failed = [item.what for item in scene.snapshot.unobserved if item.failed]
     if failed:
         said.append(
-            tr(
+            trn(
+                "The reading is incomplete: {n} read was tried and failed ({what}).",
                 "The reading is incomplete: {n} reads were tried and failed ({what}).",
                 n=len(failed),
-                what=", ".join(failed[:5]),
+                what=", ".join([*dict.fromkeys(failed)][:5]),
             )
         )
     if not scene.today:

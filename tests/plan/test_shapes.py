@@ -9,7 +9,7 @@ import pytest
 
 from changegen.facts import Reading
 from changegen.model.profile import ComponentTarget, Minutes, Target
-from changegen.model.snapshot import Lease, Node, Snapshot
+from changegen.model.snapshot import Lease, Node, Snapshot, Unobserved
 from changegen.model.ticket import Command, Ticket
 from changegen.plan import distribution as distribution_module
 from changegen.plan.places import PLACES
@@ -326,6 +326,15 @@ def test_a_driver_that_is_no_daemon_set_is_warned_of_before_a_drain() -> None:
     assert "dra.net is served by a Deployment" in notes["gpu-1"]
     assert "gpu.example.com is served by" not in notes["gpu-1"]
     assert "is served by" not in notes["old-gpu-1"]
+
+
+def test_a_reading_that_failed_is_named_once() -> None:
+    base = recorded("before")
+    gap = Unobserved(what="resourceslices.resource.k8s.io", reason="malformed", failed=True)
+    one = plan(replace(base, unobserved=(*base.unobserved, gap)))
+    assert any("1 read was tried and failed (resourceslices.resource.k8s.io)" in w for w in one.warnings)
+    two = plan(replace(base, unobserved=(*base.unobserved, gap, gap)))
+    assert any("2 reads were tried and failed (resourceslices.resource.k8s.io)" in w for w in two.warnings)
 
 
 def test_what_was_not_read_is_said_at_the_head() -> None:
