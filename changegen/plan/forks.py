@@ -135,7 +135,7 @@ def make_forks(
             ways.before,
             etcd="old" if _crosses(ways) else "",
             never=_APART,
-            note=tr("Only the preparations: what runs has not changed."),
+            note=tr("Only the preparations: every component still has its version."),
         )
     )
     if _LEFT in ways.backs and _keys(ways.before) & set(ways.backs[_LEFT].needs):
@@ -218,6 +218,12 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
             older=older,
         )
         ran = [*ways.before, *early]
+        beyond = next((step for step in steps if step.phase not in {"before", "control-plane"}), None)
+        later = (
+            " " + tr("Once {step} has started, only the lines below.", step=ways.id(beyond.key))
+            if beyond is not None
+            else ""
+        )
         lines.append(
             ways.line(
                 when,
@@ -229,7 +235,8 @@ def _one_hop(ways: _Ways, steps: Sequence[StepDraft], first: str) -> list[Rollba
                     older=older,
                 )
                 + " "
-                + _skip(),
+                + _skip()
+                + later,
             )
         )
         lines.append(
@@ -309,7 +316,12 @@ def _one_ill(
         return []
     return [
         ways.line(
-            tr("the same, and one member of etcd stays ill, while the others answer"),
+            tr(
+                "the same, and one member stays ill after {step} too, while the others answer",
+                step=ways.id(_ETCD),
+            )
+            if etcd == "old" and _ETCD in ways.backs
+            else tr("the same, and one member of etcd stays ill, while the others answer"),
             ran,
             etcd=etcd,
             first=_MEMBER,
@@ -446,7 +458,12 @@ def looks_say(scene: Scene, forks: Sequence[RollbackFork]) -> str:
     older = minor_of(behind[-1]) if behind else ""
     if not older or not target or not any(fork.etcd == "new" for fork in forks):
         return ""
-    return tr(
+    ended = (
+        tr("First end a kubeadm upgrade that still runs on any node, and wait half a minute.") + " "
+        if "no-upgrade" in scene.distribution.rollback
+        else ""
+    )
+    return ended + tr(
         "The command runs on any node with etcdctl, and prints a line for each member. storageVersion {older}.0: the older etcd still takes the data. storageVersion {newer}.0: it does not any more. unknown: that member does not answer; the others decide.",
         older=older,
         newer=target,

@@ -308,7 +308,7 @@ def test_drains_are_settled_with_people_first() -> None:
     saved = [text for text in texts(people).splitlines() if text.endswith("> pod-ml-net-app.yaml")]
     # Made again with its node's name it would pass the scheduler by.
     assert len(saved) == 1
-    assert "/^  nodeName:/d" in saved[0]
+    assert r"/^ \{2\}nodeName:/d" in saved[0]
     assert "too-big" not in texts(people)
     codes = {f.code for f in ticket().findings if f.id in people.findings}
     assert {"CG-PDB-001", "CG-CAP-001", "CG-DRAIN-002"} <= codes

@@ -113,12 +113,13 @@ def _previous(scene: Scene) -> str:
 
 
 def until_it_answers(scene: Scene, node: str, version: str) -> list[Command]:
-    """Waits until a node's own API server answers in a version, then asks whether it is ready."""
+    """Waits until a node's own API server answers in a version and is ready, then shows that it is."""
     ready, told = proof(scene, node)
     if minor_of(version) is None:
         return [told, ready]
     asked = told.text.replace("kubectl ", "kubectl --request-timeout=5s ", 1)
-    wait = until(f"{asked} | grep -F {quoted(version)}", API_WAIT)
+    steady = ready.text.replace("kubectl ", "kubectl --request-timeout=5s ", 1).replace("?verbose", "")
+    wait = until(f"{asked} | grep -F {quoted(version)} && {steady} > /dev/null", API_WAIT)
     return [Command(text=wait, where=told.where), ready]
 
 
@@ -263,7 +264,7 @@ def config(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[BackD
         inside = "; ".join(f"{component} {value}" for component, value in gates.items())
         version = f"kubernetesVersion {item.kubernetes_version}" if item.kubernetes_version else ""
         texts.append(f"{item.name}: " + (", ".join(filter(None, (version, inside))) or tr("as saved")))
-    strip = "sed -e '/^  resourceVersion:/d' -e '/^  uid:/d' -e '/^  creationTimestamp:/d'"
+    strip = r"sed -e '/^ \{2\}resourceVersion:/d' -e '/^ \{2\}uid:/d' -e '/^ \{2\}creationTimestamp:/d'"
     where = tr("the machine with the saved files")
     control = keys(steps, "control-plane")
     written = control[:1] + control[-1:] if scene.distribution.name == "kubeadm" else []

@@ -202,7 +202,7 @@ def _etcd_guard(older: str, minor: str, *, looked: bool, alone: bool, downgrade:
         )
         if looked and alone
         else tr(
-            "Only while the first command shows storageVersion {older}.0 on the members that answer. {minor}.0 on one of them: stop, a member of {older} would exit on these data, and the quorum with it. unknown: that member does not answer, and the others decide; where none does, {restore} is the way.",
+            "Only while the first command shows storageVersion {older}.0 on the members that answer. {minor}.0 on one of them: stop, a member of {older} would exit on these data, and the quorum with it. unknown: that member does not answer, and the others decide. Where none does, the data are not lost yet: see on each node whether the kubelet runs, the manifest is in place and the container starts. Only what cannot be started again is for {restore}.",
             older=older,
             minor=minor,
             restore="{{back:restore}}",
@@ -338,17 +338,33 @@ def member_again(scene: Scene, hop: HopPlan) -> list[BackDraft]:
                 "Only when one member is ill, and the first command shows all others healthy ({n} members, {quorum} needed): never a second one meanwhile. A member that was only stopped comes back by itself.",
                 n=len(scene.members),
                 quorum=len(scene.members) // 2 + 1,
-            ),
+            )
+            + _last_older(scene, hop),
             go_on=tr(
-                "--initial-cluster names all {n} members, and its state is existing, before the manifest is put in place. Then every member is healthy, and each of the {n} is started in the list.",
+                "Before the manifest is put in place, --initial-cluster names all {n} members, its state is existing, and its image is of the newer minor where storageVersion shows that. Then every member is healthy, and each of the {n} is started in the list.",
                 n=len(scene.members),
             ),
             stop=tr(
-                "Another member is ill too, member add refuses, or it is not healthy after five minutes: read its log on the node (/var/log/pods). Only without a quorum {restore}.",
+                "Another member is ill too, or it is not healthy after five minutes: read its log on the node (/var/log/pods). Where member add refuses, give it again at once. Only without a quorum {restore}.",
                 restore="{{back:restore}}",
             ),
         )
     ]
+
+
+def _last_older(scene: Scene, hop: HopPlan) -> str:
+    """What taking the only member of the older minor out does; empty where no minor is crossed.
+
+    The cluster's version follows the lowest version among the members that are there (etcd server, version/monitor.go):
+    between `member remove` and `member add` it may rise. (Run on 3.6.8 and 3.7.0.)
+    """
+    older = {minor_of(member.version) for member in scene.members} - {minor_of(hop.etcd)}
+    if not hop.etcd or not older:
+        return ""
+    return " " + tr(
+        "Where it is the only one that is not on {minor} yet, taking it out can be the point of no return: look at storageVersion again, and with {minor}.0 its manifest needs the image of {minor}.",
+        minor=minor_of(hop.etcd) or "",
+    )
 
 
 def _unseen_etcd(scene: Scene) -> list[BackDraft]:

@@ -81,7 +81,7 @@ def kubelets(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
             nodes=nodes,
             go_on=_kubelets_go_on(drains, versions),
             stop=tr(
-                "A drain hangs, a node is not Ready ten minutes after its kubelet's start, or devices do not come back: leave it cordoned, and do not go to the next."
+                "A drain hangs, a node is not Ready ten minutes after its kubelet's start, or devices that were there before do not come back: leave it cordoned, and do not go to the next."
             ),
             needs=needs,
         )
@@ -154,7 +154,8 @@ def _kubelets_go_on(drains: Sequence[Drain], versions: dict[str, list[str]]) -> 
     )
     if drivers:
         text += "; " + tr(
-            "it publishes its devices again ({published}; give it two minutes)", published=", ".join(drivers)
+            "where it published devices before, it does so again ({published}; give it two minutes); elsewhere No resources found is right",
+            published=", ".join(drivers),
         )
     return text + "."
 

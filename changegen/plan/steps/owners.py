@@ -242,7 +242,7 @@ def people(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> li
                 )
             )
     # With its node's name in it the Pod would pass the scheduler by, and its claim would never be allocated.
-    plain = "sed -e '/^  nodeName:/d' -e '/^  resourceVersion:/d' -e '/^  uid:/d'"
+    plain = r"sed -e '/^ \{2\}nodeName:/d' -e '/^ \{2\}resourceVersion:/d' -e '/^ \{2\}uid:/d'"
     commands += [
         command(
             saved_once(
