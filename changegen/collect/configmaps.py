@@ -218,11 +218,12 @@ class _Reader:
         name, namespace = located.obj.metadata.name, located.namespace
         data = located.obj.data or {}
         if namespace == "kube-system":
-            if name == "kubeadm-config" and "ClusterConfiguration" in data:
-                self._kubeadm(located, data["ClusterConfiguration"])
+            # Without its key it is told as an empty one.
+            if name == "kubeadm-config":
+                self._kubeadm(located, data.get("ClusterConfiguration", ""))
                 return
-            if _KUBELET_NAMES.fullmatch(name) and "kubelet" in data:
-                self._kubelet(located, data["kubelet"])
+            if _KUBELET_NAMES.fullmatch(name):
+                self._kubelet(located, data.get("kubelet", ""))
                 return
             if name == "coredns" and "Corefile" in data:
                 self.facts.append(_fact(located, "coredns"))
@@ -246,15 +247,17 @@ class _Reader:
             if isinstance(document.value, dict) and document.trouble is None:
                 return document
             detail = document.trouble.detail if document.trouble else tr("it is no mapping")
-            self.unobserved.append(
-                Unobserved(
-                    what=f"ConfigMap {located.namespace}/{located.obj.metadata.name} {key}",
-                    reason="malformed",
-                    detail=detail,
-                    place=located.place,
-                )
+            break
+        else:
+            detail = tr("it is empty, or not there")
+        self.unobserved.append(
+            Unobserved(
+                what=f"ConfigMap {located.namespace}/{located.obj.metadata.name} {key}",
+                reason="malformed",
+                detail=detail,
+                place=located.place,
             )
-            return None
+        )
         return None
 
     def _document(self, located: Located[ConfigMap], key: str, text: str) -> dict[str, Any] | None:

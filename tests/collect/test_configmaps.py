@@ -232,3 +232,16 @@ def test_no_content_makes_it_fail(content: dict[str, object]) -> None:
         config_map("kube-proxy", {"config.conf": text + "\n# KubeProxyConfiguration"}),
         config_map("config", {"config.yaml": text}, namespace="openshift-kube-apiserver"),
     )
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"other": "x"}, {"kubelet": ""}, {"kubelet": "null"}, {"kubelet": "# no\n---\n"}]
+)
+def test_a_configuration_that_is_empty_is_told(data: dict[str, str]) -> None:
+    found = read(config_map("kubelet-config", data))
+    assert not found.facts
+    (gap,) = found.unobserved
+    assert (gap.what, gap.reason) == ("ConfigMap kube-system/kubelet-config kubelet", "malformed")
+    assert gap.detail == "it is empty, or not there"
+    (gap,) = read(config_map("kubeadm-config", data)).unobserved
+    assert gap.what == "ConfigMap kube-system/kubeadm-config ClusterConfiguration"
