@@ -175,7 +175,7 @@ def _temporary(scene: Scene, findings: Sequence[Finding]) -> list[StepDraft]:
         commands += step.commands
         notes.append(
             tr(
-                "Optional, the last commands: {title}.",
+                "Optional, the commands just before the closing report: {title}.",
                 title=step.title.partition(": ")[2] or step.title,
             )
         )

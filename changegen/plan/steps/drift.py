@@ -367,6 +367,13 @@ def drift(scene: Scene, findings: Sequence[Finding], hop: HopPlan | None) -> lis
     stop = tr("Nobody can say which setting is right.")
     if found is not None:
         notes += _watch_notes(scene, found)
+        if _editable(scene, found.lacking if found.serve else found.watchers):
+            notes.append(
+                tr(
+                    "It restarts components of the control plane, one node after another, before the window: have it approved as a change of its own, or do it at the window's beginning, before {step}.",
+                    step="{{etcd-snapshot}}",
+                )
+            )
         commands += _serve(scene, found, hop, add=True) if found.serve else _without_gate(scene, found, hop)
         if found.serve:
             commands += _proof(scene, f"/apis/{found.version}")
