@@ -872,3 +872,14 @@ def test_the_next_api_server_waits_until_this_one_is_ready() -> None:
             "get --raw '/readyz' > /dev/null && break" in text
             or "get --raw /readyz > /dev/null && break" in text
         )
+
+
+@pytest.mark.parametrize("name", ["capi", "vcluster", "rke1"])
+def test_where_no_step_saves_the_manifests_it_is_said(name: str) -> None:
+    made = plan(fixture(name))
+    back = next(b for b in made.rollback if b.what.startswith("kube-apiserver"))
+    assert not any(c.runs == "write" for c in back.commands)
+    assert "kubeadm" not in back.why
+    assert "How is not known for this distribution" in back.why
+    assert "No step here saves its files" in back.why
+    assert not any("/manifests" in c.text for s in made.steps for c in s.commands)

@@ -148,6 +148,10 @@ def control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDra
         "Node by node, controller-manager and scheduler with or before their API server. The manifests bring back images and gates as they were."
     )
     until = ""
+    if dist.downgrade == "computed" and not any(item.runs == "write" for item in templates):
+        unknown = tr("How is not known for this distribution: as its owner does it.")
+        unsaved = tr("No step here saves its files: keep them before the change.")
+        why = f"{unknown} {unsaved} {why}"
     moved = [node for node in scene.control_nodes if scene.state_of(node) != "todo"]
     if per_node and moved and dist.name == "kubeadm":
         why += " " + tr(
@@ -180,8 +184,12 @@ def control_plane(scene: Scene, hops: Sequence[HopPlan], steps: Sequence[StepDra
         verdict, why, until = compat.verdict, compat.why, ""
         commands = []
     if len(hops) > 1 and verdict != "one-way":
-        why += " " + tr(
-            "Over several minors, one minor at a time, each as its own step back: kubeadm goes back one minor at most."
+        why += " " + (
+            tr("Over several minors, one minor at a time, each as its own step back.")
+            if dist.name == "generic"
+            else tr(
+                "Over several minors, one minor at a time, each as its own step back: kubeadm goes back one minor at most."
+            )
         )
         if verdict == "reversible":
             verdict = "reversible-until"
