@@ -5,7 +5,7 @@ ConfigMaps show what their files are made from; a file on a machine is not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from changegen.configs import STRICT, ConfigFault, ConfigVerdict, check, likely
 from changegen.i18n import tr
 from changegen.kubedata import ConfigKind
 from changegen.model.snapshot import Component, ConfigMapFact, ConfigShape
-from changegen.model.ticket import Evidence, Finding
+from changegen.model.ticket import Evidence, Finding, Severity
 from changegen.shell import word
 from changegen.versions import minor_key, minor_of, next_minors
 
@@ -211,17 +211,41 @@ def _refused(ctx: Context, reading: Reading, stop: Step) -> Finding:
     if not reading.used:
         text += " " + tr("No instance was seen to use it.")
     paths = [fault.path for fault in faults if fault.path] or ["apiVersion"]
-    return finding(
+    return _found(
         REFUSED,
+        reading,
+        paths,
+        text,
+        advice=_where(reading),
+        severity=None if reading.used else "warning",
+        preexisting=already,
+        hop="" if already else ctx.hop_of(stop.minor),
+    )
+
+
+def _found(
+    code: Code,
+    reading: Reading,
+    paths: Sequence[str],
+    text: str,
+    *,
+    advice: str | None = None,
+    severity: Severity | None = None,
+    preexisting: bool = False,
+    hop: str = "",
+) -> Finding:
+    """A finding on some fields of a file."""
+    return finding(
+        code,
         text,
         component=reading.component,
         instances=[f"ConfigMap {reading.place}"],
         name=names(paths),
         evidence=reading.evidence(paths),
-        advice=_where(reading),
-        severity=None if reading.used else "warning",
-        preexisting=already,
-        hop="" if already else ctx.hop_of(stop.minor),
+        advice=advice,
+        severity=severity,
+        preexisting=preexisting,
+        hop=hop,
     )
 
 
@@ -347,8 +371,10 @@ def _awakened(reading: Reading) -> Iterator[Finding]:
     new = [path for path in before if path not in end.verdict.dropped]
     if not new:
         return
-    yield finding(
+    yield _found(
         AWAKENED,
+        reading,
+        new,
         tr(
             "ConfigMap {place} sets {fields} for {component}: {today} drops them, {minor} knows them.",
             place=reading.place,
@@ -357,43 +383,35 @@ def _awakened(reading: Reading) -> Iterator[Finding]:
             today=reading.today.minor,
             minor=end.minor,
         ),
-        component=reading.component,
-        instances=[f"ConfigMap {reading.place}"],
-        name=names(new),
-        evidence=reading.evidence(new),
     )
 
 
 def _twice(reading: Reading, keys: tuple[str, ...]) -> Finding:
-    return finding(
+    return _found(
         TWICE,
+        reading,
+        keys,
         tr(
             "In the file of {component} in ConfigMap {place} stand twice in one object: {keys}. The last value holds.",
             component=reading.component,
             place=reading.place,
             keys=names(keys),
         ),
-        component=reading.component,
-        instances=[f"ConfigMap {reading.place}"],
-        name=names(keys),
-        evidence=reading.evidence(keys),
         preexisting=True,
     )
 
 
 def _unsure(reading: Reading, paths: tuple[str, ...]) -> Finding:
-    return finding(
+    return _found(
         UNSEEN,
+        reading,
+        paths,
         tr(
             "Of the file of {component} in ConfigMap {place} this was not judged: {fields}. Arguments of plugins are not in the data, and a text may be a number or a boolean where it stands without quotes.",
             component=reading.component,
             place=reading.place,
             fields=names(paths),
         ),
-        component=reading.component,
-        instances=[f"ConfigMap {reading.place}"],
-        name=names(paths),
-        evidence=reading.evidence(paths),
         advice=tr("Compare it with the target's documentation of these fields."),
     )
 

@@ -26,6 +26,7 @@ from changegen.model.snapshot import (
     Certainty,
     ConfigFact,
     ConfigMapFact,
+    ConfigMapKind,
     ConfigShape,
     GateSource,
     Provenance,
@@ -33,18 +34,6 @@ from changegen.model.snapshot import (
 )
 
 __all__ = ["Configuration", "gate_source_of_flags", "gate_source_of_map", "read_config_maps"]
-
-Kind = Literal[
-    "kubeadm",
-    "kubelet",
-    "kube-proxy",
-    "kube-scheduler",
-    "openshift",
-    "hypershift",
-    "k0s",
-    "coredns",
-    "other",
-]
 
 KUBEADM_SETTINGS: Final = (
     "imageRepository",
@@ -460,7 +449,7 @@ class _Reader:
 
 def _fact(
     located: Located[ConfigMap],
-    kind: Kind,
+    kind: ConfigMapKind,
     *,
     api_version: str = "",
     kubernetes_version: str = "",

@@ -229,22 +229,26 @@ class ConfigShape(Model, frozen=True, kw_only=True):
     """Keys that stand twice in one object."""
 
 
+ConfigMapKind = Literal[
+    "kubeadm",
+    "kubelet",
+    "kube-proxy",
+    "kube-scheduler",
+    "openshift",
+    "hypershift",
+    "k0s",
+    "coredns",
+    "other",
+]
+"""Which of the configuration ConfigMaps it is."""
+
+
 class ConfigMapFact(Model, frozen=True, kw_only=True):
     """A configuration ConfigMap that changegen understands, reduced to what it needs."""
 
     namespace: str
     name: str
-    kind: Literal[
-        "kubeadm",
-        "kubelet",
-        "kube-proxy",
-        "kube-scheduler",
-        "openshift",
-        "hypershift",
-        "k0s",
-        "coredns",
-        "other",
-    ]
+    kind: ConfigMapKind
     api_version: str = ""
     """Of the embedded document, e.g. kubeadm.k8s.io/v1beta4."""
     kubernetes_version: str = ""

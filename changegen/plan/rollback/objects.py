@@ -110,6 +110,13 @@ def extended(scene: Scene, hop: HopPlan, steps: Sequence[StepDraft]) -> list[Bac
     ]
 
 
+def _created(file: str) -> Command:
+    """What a saved file holds, made again."""
+    return Command(
+        text=f"kubectl create -f {quoted(file)}", where=tr("the machine with the saved files"), runs="write"
+    )
+
+
 def stored(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
     """Objects that a step deleted because the target cannot decode them."""
     gone = [item for item in scene.snapshot.stored_objects if item.names]
@@ -121,14 +128,7 @@ def stored(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
             key="back:stored",
             what=tr("Objects that were deleted because the target cannot decode them"),
             to="; ".join(f"{item.group_version} {item.resource}: {len(item.names)}" for item in gone),
-            commands=[
-                Command(
-                    text=f"kubectl create -f {quoted(item.resource + '-before.yaml')}",
-                    where=tr("the machine with the saved files"),
-                    runs="write",
-                )
-                for item in gone
-            ],
+            commands=[_created(f"{item.resource}-before.yaml") for item in gone],
             verdict="reversible",
             why=tr("From the saved files, on the older version only."),
             minutes=5,
@@ -219,16 +219,7 @@ def owners(scene: Scene, steps: Sequence[StepDraft]) -> list[BackDraft]:
                 key="back:bare",
                 what=tr("Pods without a controller"),
                 to=", ".join(f"{p.namespace}/{p.name}" for p in bare),
-                commands=[
-                    Command(
-                        text=f"kubectl create -f {quoted(pod_file(pod))}",
-                        where=tr("the machine with the saved files"),
-                        runs="write",
-                    )
-                    for pod in bare
-                ]
-                if saved
-                else [],
+                commands=[_created(pod_file(pod)) for pod in bare] if saved else [],
                 verdict="one-way",
                 why=tr(
                     "A deleted Pod does not come back; a new one of the same name can be made from its owner's manifest."

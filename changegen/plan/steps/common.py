@@ -111,7 +111,7 @@ def unedited(scene: Scene, file: str) -> str:
     return f"{scene.backup}/{file.rpartition('/')[2].removesuffix('.yaml')}-before-edit.yaml"
 
 
-def edited(scene: Scene, node: str, file: str, script: str) -> list[Command]:
+def edited(scene: Scene, node: str, file: str, script: str, kept: str = "") -> list[Command]:
     """A static Pod's manifest edited: kept as it was, written beside, compared, put in place.
 
     Never in its folder: the kubelet reads whatever file lies there, also the one that ``sed -i`` makes for a moment.
@@ -121,9 +121,10 @@ def edited(scene: Scene, node: str, file: str, script: str) -> list[Command]:
         node: Where the file is.
         file: The manifest.
         script: Options for sed.
+        kept: Where it is kept as it was; by default in `unedited`.
     """
     name = file.rpartition("/")[2].removesuffix(".yaml")
-    kept, beside = unedited(scene, file), f"{scene.backup}/{name}-edited.yaml"
+    kept, beside = kept or unedited(scene, file), f"{scene.backup}/{name}-edited.yaml"
     once = """sudo sh -c 'test -e "$2" || cp -a "$1" "$2"' -"""
     return [
         command(

@@ -169,22 +169,10 @@ def _manifest_script(item: Component, entry: str, *, add: bool) -> str:
 def _manifest_edit(scene: Scene, item: Component, entry: str, *, add: bool) -> list[Command]:
     """One API server's manifest: written beside, compared, put in place; the kubelet starts it anew, and that is waited for."""
     node = item.node or ""
+    file = f"{scene.manifests}/kube-apiserver.yaml"
     script = _manifest_script(item, entry, add=add)
-    file, beside = f"{scene.manifests}/kube-apiserver.yaml", f"{scene.backup}/kube-apiserver-edited.yaml"
-    once = """sudo sh -c 'test -e "$2" || cp -a "$1" "$2"' -"""
     return [
-        command(
-            f"sudo install -d -m 0700 {quoted(scene.backup)} && {once} {quoted(file)} {quoted(unedited(scene, add=add))}",
-            where=node,
-            write=True,
-        ),
-        command(
-            f"sudo sed {script} {quoted(file)} | sudo tee {quoted(beside)} > /dev/null",
-            where=node,
-            write=True,
-        ),
-        command(f"sudo diff {quoted(file)} {quoted(beside)} || true", where=node),
-        command(f"sudo cp {quoted(beside)} {quoted(file)}", where=node, write=True),
+        *edited(scene, node, file, script, unedited(scene, add=add)),
         *started_anew(scene, item, entry, there=add),
     ]
 
